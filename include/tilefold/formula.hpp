@@ -1,0 +1,234 @@
+// Formulas as values: a Mask says which keys a query sees, a ScoreChange what happens to a score.
+//
+//   options.mask  = tilefold::causal() && tilefold::window(4095);
+//   options.mask  = tilefold::causal() || tilefold::prefix(lengths);          // prefix LM
+//   options.mask  = tilefold::mask([](auto q, auto k, auto at) { return k <= q + at.offset; });
+//   options.score = tilefold::softcap(30.0).then(tilefold::alibi(slopes));
+//
+// A formula is written once, over number types (score/): read with int it answers for an element,
+// with Interval for a whole tile, with Dual it gives its derivative. A functor whose body cannot be
+// read with Interval (it indexes memory, say) is wrapped as mask<Reading::elements>(F{...}): right
+// everywhere, and no tile is skipped on its word.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tilefold/score/compose.hpp"
+#include "tilefold/tensor_view.hpp"
+
+namespace tilefold {
+
+namespace score {
+
+/// The most (query, key) pairs that one call of a formula covers.
+inline constexpr int max_tile_queries = 64, max_tile_keys = 64;
+
+/// Positions of one rectangle of scores: queries of one head against consecutive keys.
+/// Query r stands at position query_first + r * query_step, key c at key_first + c * key_step.
+struct TilePositions {
+  int query_first, query_step, queries;  // queries <= max_tile_queries
+  int key_first, key_step, keys;         // keys <= max_tile_keys
+  Place place;
+};
+
+/// What a problem reaches: plan() refuses formulas whose side tensors are smaller.
+struct Extent {
+  int sequences, query_heads;
+  std::int64_t query_positions, key_positions;  // positions lie in [0, these)
+};
+
+/// A mask behind a pointer. Flags and scores are laid out [key][query]: a row holds the queries of one
+/// key, `row` elements from the next key's.
+class MaskNode {
+ public:
+  virtual ~MaskNode() = default;
+  /// flags[c * row + r] = 1 where query r sees key c, else 0.
+  virtual void keep(const TilePositions& tile, unsigned char* flags, int row) const = 0;
+  /// All, some or none of the pairs; Truth::some where the formula cannot say.
+  virtual Truth classify(Interval queries, Interval keys, const Place& place) const = 0;
+  virtual std::string text() const = 0;
+  /// True when every term reads side tensors on this device only (or none at all).
+  virtual bool readable_on(Device device) const = 0;
+  /// Throws Error(shape_mismatch) when a side tensor has too few entries for the problem.
+  virtual void require_fit(const Extent& extent) const { (void)extent; }
+};
+
+/// A score change behind a pointer; scores are changed in place.
+class ScoreNode {
+ public:
+  virtual ~ScoreNode() = default;
+  virtual void change(const TilePositions& tile, float* scores, int row) const = 0;
+  virtual void change(const TilePositions& tile, double* scores, int row) const = 0;
+  /// scores become the changed ones, slopes[...] is multiplied by d(changed) / d(score).
+  virtual void differentiate(const TilePositions& tile, double* scores, double* slopes,
+                             int row) const = 0;
+  virtual std::string text() const = 0;
+  virtual bool readable_on(Device device) const = 0;
+  virtual void require_fit(const Extent& extent) const { (void)extent; }
+};
+
+}  // namespace score
+
+/// How much of a functor tilefold may read.
+enum class Reading {
+  tiles,     ///< with int and with Interval: hidden tiles are skipped
+  elements,  ///< with int only
+};
+
+/// Which keys a query sees. The default Mask keeps every key.
+class Mask {
+ public:
+  Mask() = default;
+  explicit Mask(std::shared_ptr<const score::MaskNode> node) : node_(std::move(node)) {}
+  /// Null for the Mask that keeps every key.
+  const score::MaskNode* node() const noexcept { return node_.get(); }
+  /// "causal && window(4095, -1)"; "all" for the default.
+  std::string text() const;
+
+  friend Mask operator&&(const Mask& a, const Mask& b);
+  friend Mask operator||(const Mask& a, const Mask& b);
+  friend Mask operator!(const Mask& a);
+
+ private:
+  std::shared_ptr<const score::MaskNode> node_;
+};
+
+/// What happens to a score before the masks. The default changes nothing.
+class ScoreChange {
+ public:
+  ScoreChange() = default;
+  explicit ScoreChange(std::shared_ptr<const score::ScoreNode> node) : node_(std::move(node)) {}
+  const score::ScoreNode* node() const noexcept { return node_.get(); }
+  std::string text() const;
+  /// This change first, then the next on what it gives.
+  ScoreChange then(const ScoreChange& next) const;
+
+ private:
+  std::shared_ptr<const score::ScoreNode> node_;
+};
+
+/// k <= q + offset, offset = Sk - Sq: the last query sees the last key.
+Mask causal();
+/// q + offset - left <= k <= q + offset + right, inclusive; negative is unbounded. The W latest
+/// tokens, itself included: causal() && window(W - 1).
+Mask window(int left, int right = -1);
+/// The first `length` keys of every sequence.
+Mask prefix(int length);
+/// The first lengths[b] keys of sequence b. lengths: [B] int32 on the host, copied.
+Mask prefix(const TensorView& lengths);
+/// id[q + offset] == id[k]. ids: int32 on the host, [positions] or [B, positions], one entry per key
+/// position; last axis contiguous. The memory must stay valid and unchanged while the mask lives.
+Mask documents(const TensorView& ids);
+/// cap * tanh(s / cap). Throws Error(invalid_argument) unless cap is positive and finite.
+ScoreChange softcap(double cap);
+/// s + slope_h * (k - (q + offset)). slopes: f32 on the host, [Hq] or [B, Hq]; must stay valid.
+ScoreChange alibi(const TensorView& slopes);
+/// s + bias[b, h, q, k] at the positions q and k. bias: f32 on the host, [B or 1, Hq or 1, Sq, Sk],
+/// last axis contiguous; must stay valid. -inf hides the key.
+ScoreChange additive_bias(const TensorView& bias);
+/// The slopes of the ALiBi paper (Press et al. 2021) for `heads` query heads, into slopes[0..heads).
+void alibi_slopes(int heads, float* slopes);
+
+namespace score {
+
+template <MaskFunctor M, Reading reading>
+class FunctorMask final : public MaskNode {
+ public:
+  FunctorMask(M functor, std::string text) : functor_(std::move(functor)), text_(std::move(text)) {}
+  void keep(const TilePositions& tile, unsigned char* flags, int row) const override {
+    for (int c = 0; c < tile.keys; ++c) {
+      const int key = tile.key_first + c * tile.key_step;
+      for (int r = 0; r < tile.queries; ++r)
+        flags[c * row + r] =
+            decided(functor_.keep(tile.query_first + r * tile.query_step, key, tile.place));
+    }
+  }
+  Truth classify(Interval queries, Interval keys, const Place& place) const override {
+    if constexpr (reading == Reading::tiles) return functor_.keep(queries, keys, place);
+    return Truth::some;
+  }
+  std::string text() const override { return text_; }
+  bool readable_on(Device device) const override { return device == Device::cpu(); }
+
+ private:
+  M functor_;
+  std::string text_;
+};
+
+template <ChangeFunctor C>
+class FunctorChange final : public ScoreNode {
+ public:
+  FunctorChange(C functor, std::string text)
+      : functor_(std::move(functor)), text_(std::move(text)) {}
+  void change(const TilePositions& tile, float* scores, int row) const override {
+    each(tile, [&](int at, int q, int k) {
+      scores[at] = functor_.change(scores[at], q, k, tile.place);
+    }, row);
+  }
+  void change(const TilePositions& tile, double* scores, int row) const override {
+    each(tile, [&](int at, int q, int k) {
+      scores[at] = functor_.change(scores[at], q, k, tile.place);
+    }, row);
+  }
+  void differentiate(const TilePositions& tile, double* scores, double* slopes,
+                     int row) const override {
+    each(tile, [&](int at, int q, int k) {
+      const Dual<double> y = functor_.change(Dual<double>::variable(scores[at]), q, k, tile.place);
+      scores[at] = y.value;
+      slopes[at] *= y.slope;
+    }, row);
+  }
+  std::string text() const override { return text_; }
+  bool readable_on(Device device) const override { return device == Device::cpu(); }
+
+ private:
+  template <class Visit>
+  static void each(const TilePositions& tile, const Visit& visit, int row) {
+    for (int c = 0; c < tile.keys; ++c)
+      for (int r = 0; r < tile.queries; ++r)
+        visit(c * row + r, tile.query_first + r * tile.query_step,
+              tile.key_first + c * tile.key_step);
+  }
+  C functor_;
+  std::string text_;
+};
+
+// A generic lambda (q, k, at) or (s, q, k, at) as a functor.
+template <class F> struct LambdaMask {
+  F body;
+  template <class N> auto keep(N q, N k, Place at) const { return body(q, k, at); }
+};
+template <class F> struct LambdaChange {
+  F body;
+  template <class S, class N> S change(S s, N q, N k, Place at) const { return body(s, q, k, at); }
+};
+
+}  // namespace score
+
+/// A functor with keep(q, k, at), at namespace scope if CUDA is to compile it too.
+template <Reading reading = Reading::tiles, score::MaskFunctor M>
+Mask mask(M functor, std::string text = "mask functor") {
+  return Mask(std::make_shared<score::FunctorMask<M, reading>>(std::move(functor), std::move(text)));
+}
+/// A generic lambda over (q, k, at): runs where the CPU runs it.
+template <Reading reading = Reading::tiles, class F>
+  requires(!score::MaskFunctor<F> && std::invocable<const F&, int, int, score::Place>)
+Mask mask(F body, std::string text = "mask lambda") {
+  return mask<reading>(score::LambdaMask<F>{std::move(body)}, std::move(text));
+}
+/// A functor with change(s, q, k, at).
+template <score::ChangeFunctor C>
+ScoreChange change(C functor, std::string text = "score functor") {
+  return ScoreChange(std::make_shared<score::FunctorChange<C>>(std::move(functor), std::move(text)));
+}
+/// A generic lambda over (s, q, k, at).
+template <class F>
+  requires(!score::ChangeFunctor<F> && std::invocable<const F&, float, int, int, score::Place>)
+ScoreChange change(F body, std::string text = "score lambda") {
+  return change(score::LambdaChange<F>{std::move(body)}, std::move(text));
+}
+
+}  // namespace tilefold

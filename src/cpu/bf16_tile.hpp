@@ -1,0 +1,318 @@
+// What the two bf16 kernels share: packing and the online softmax, in AVX-512.
+//
+// Lanes are taken in groups of 16, a vector of f32. A block is 1 KiB: 16 rows of 16 dwords, a dword
+// being a pair of bf16 that one dot-product instruction consumes (the lower half is the even one).
+//   packed query  [chunk of 32 dims][group][16 pairs of dims][16 lanes]
+//   weights       [group][chunk of 32 keys][16 pairs of keys][16 lanes]
+//
+// Everything here is compiled for AVX-512 whatever the build's flags are: include it only from
+// units that call it behind cpu_has().
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "cpu/tile_kernel.hpp"
+
+#if defined(__clang__)
+#pragma clang attribute push( \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC diagnostic push
+// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
+#endif
+
+namespace tilefold::cpu::bf16 {
+
+constexpr int group_lanes = 16;    // f32 of a vector
+constexpr int chunk = 32;          // bf16 of a vector: dims or keys of one AMX instruction
+constexpr int block_dwords = 256;  // 16 x 16 pairs
+constexpr int max_tile_keys = 64;
+constexpr int max_groups = 4;
+constexpr int group_weight_dwords = max_tile_keys / chunk * block_dwords;
+
+constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
+
+/// Lane groups that take part in a step; the others' lanes hold no query row, or no visible key
+/// yet.
+struct alignas(64) Groups {
+  int count;
+  int index[max_groups];
+};
+constexpr std::size_t header_dwords = sizeof(Groups) / sizeof(std::uint32_t);
+constexpr std::size_t bytes_of_blocks(int blocks) {
+  return sizeof(Groups) + std::size_t(blocks) * block_dwords * sizeof(std::uint32_t);
+}
+
+/// The first `count` of the row's bf16, zeros behind them; count may be 0 or less.
+inline __m512i load_row(const std::uint16_t* row, int count) {
+  if (count >= chunk) return _mm512_loadu_si512(row);
+  const __mmask32 mask = count <= 0 ? 0u : ~0u >> (chunk - count);
+  return _mm512_maskz_loadu_epi16(mask, row);
+}
+
+/// 16 columns of two rows as pairs: the upper row's in the even halves.
+inline __m512i load_pairs(const std::uint16_t* even, const std::uint16_t* odd, int columns,
+                          bool odd_exists) {
+  const __mmask16 mask = __mmask16(columns >= 16 ? 0xffffu : (1u << columns) - 1);
+  const auto widen = [mask](const std::uint16_t* row) {
+    return _mm512_maskz_cvtepu16_epi32(mask, _mm256_maskz_loadu_epi16(mask, row));
+  };
+  const __m512i low = widen(even);
+  if (!odd_exists) return low;
+  const __m512i high = widen(odd);
+  return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+/// to[c][r] = from[r][c], both 16 x 16 dwords and 64-byte aligned. The 128-bit quarters travel by
+/// masked broadcast loads, so that only 32 shuffles are left for the one port that does them.
+inline void transpose_block(const std::uint32_t* from, std::uint32_t* to) {
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    __m512i z[4];
+    for (int i = 0; i < 4; ++i) {
+      const auto piece = [&](int r) {
+        return _mm_load_si128(
+            reinterpret_cast<const __m128i*>(from + r * group_lanes + 4 * quarter));
+      };
+      z[i] = _mm512_castsi128_si512(piece(i));
+      z[i] = _mm512_mask_broadcast_i32x4(z[i], 0x00f0, piece(4 + i));
+      z[i] = _mm512_mask_broadcast_i32x4(z[i], 0x0f00, piece(8 + i));
+      z[i] = _mm512_mask_broadcast_i32x4(z[i], 0xf000, piece(12 + i));
+    }
+    const __m512i a = _mm512_unpacklo_epi32(z[0], z[1]), b = _mm512_unpackhi_epi32(z[0], z[1]);
+    const __m512i c = _mm512_unpacklo_epi32(z[2], z[3]), d = _mm512_unpackhi_epi32(z[2], z[3]);
+    std::uint32_t* out = to + 4 * quarter * group_lanes;
+    _mm512_store_si512(out, _mm512_unpacklo_epi64(a, c));
+    _mm512_store_si512(out + group_lanes, _mm512_unpackhi_epi64(a, c));
+    _mm512_store_si512(out + 2 * group_lanes, _mm512_unpacklo_epi64(b, d));
+    _mm512_store_si512(out + 3 * group_lanes, _mm512_unpackhi_epi64(b, d));
+  }
+}
+
+/// The header says how many groups hold rows; the groups behind them are not written.
+inline void pack_query(const TileRows& rows, int groups, void* packed) {
+  auto* header = static_cast<Groups*>(packed);
+  header->count = divide_up(rows.rows, group_lanes);
+  auto* blocks = static_cast<std::uint32_t*>(packed) + header_dwords;
+  const auto* data = static_cast<const std::uint16_t*>(rows.data);
+  alignas(64) std::uint32_t natural[block_dwords];
+  for (int c = 0; c < divide_up(rows.columns, chunk); ++c)
+    for (int g = 0; g < header->count; ++g) {
+      for (int r = 0; r < group_lanes; ++r) {
+        const int row = g * group_lanes + r;
+        const bool exists = row < rows.rows;
+        const std::uint16_t* at = data + (exists ? row * rows.row_stride + c * chunk : 0);
+        _mm512_store_si512(natural + r * group_lanes,
+                           load_row(at, exists ? rows.columns - c * chunk : 0));
+      }
+      transpose_block(natural, blocks + (c * groups + g) * block_dwords);
+    }
+}
+
+/// Scores of lanes that hold no query row: they weigh nothing, and absorb() passes over them.
+inline void hide_group(float* scores, int keys, int lanes) {
+  const __m512 hidden = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  for (int k = 0; k < keys; ++k) _mm512_store_ps(scores + k * lanes, hidden);
+}
+
+/// e^x for x <= 16, relative error below 6e-7; 0 below -87, where e^x leaves the normal floats (and
+/// at -inf); NaN stays NaN; e^0 is 1 exactly, so an unchanged maximum rescales by nothing.
+///
+/// 2^(x log2 e) = 2^n 2^(j/16) 2^r with |r| <= 1/32. Adding 1.5 * 2^19 leaves 16 n + j in the low
+/// bits of z: the low four choose 2^(j/16), whose entry has j << 19 taken off, for the shift by 19
+/// that brings n to the exponent brings j to the mantissa's top. 11 instructions with the
+/// subtraction of the maximum; a polynomial over |r| <= 1/2 takes one more for the same error.
+class WeightExp {
+ public:
+  // A constructor in words: the implicit one would be compiled without AVX-512.
+  WeightExp() {
+    least_ = _mm512_set1_ps(-87.0f);
+    log2e_ = _mm512_set1_ps(1.44269504f);
+    magic_ = _mm512_set1_ps(786432.0f);
+    // Least largest error of 1 + line r + curve r^2 against 2^r: 4.2e-7.
+    line_ = _mm512_set1_ps(0.6931878f);
+    curve_ = _mm512_set1_ps(0.2402265f);
+    sixteenths_ = _mm512_setr_epi32(
+        entry(0x3f800000, 0), entry(0x3f85aac3, 1), entry(0x3f8b95c2, 2), entry(0x3f91c3d3, 3),
+        entry(0x3f9837f0, 4), entry(0x3f9ef532, 5), entry(0x3fa5fed7, 6), entry(0x3fad583f, 7),
+        entry(0x3fb504f3, 8), entry(0x3fbd08a4, 9), entry(0x3fc5672a, 10), entry(0x3fce248c, 11),
+        entry(0x3fd744fd, 12), entry(0x3fe0ccdf, 13), entry(0x3feac0c7, 14), entry(0x3ff5257d, 15));
+  }
+  __m512 operator()(__m512 x) const {
+    const __mmask16 counts = _mm512_cmp_ps_mask(x, least_, _CMP_NLT_UQ);
+    const __m512 z = _mm512_fmadd_ps(x, log2e_, magic_);
+    const __m512 r = _mm512_fmsub_ps(x, log2e_, _mm512_sub_ps(z, magic_));
+    const __m512i bits = _mm512_castps_si512(z);
+    const __m512 power = _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_permutexvar_epi32(bits, sixteenths_), _mm512_slli_epi32(bits, 19)));
+    const __m512 slope = _mm512_fmadd_ps(r, curve_, line_);
+    return _mm512_maskz_fmadd_ps(counts, _mm512_mul_ps(power, r), slope, power);
+  }
+
+ private:
+  static constexpr std::int32_t entry(std::uint32_t power_bits, std::uint32_t j) {
+    return std::int32_t(power_bits - (j << 19));
+  }
+  __m512 least_, log2e_, magic_, line_, curve_;
+  __m512i sixteenths_;
+};
+
+/// bf16 pairs (even[lane], odd[lane]); round to nearest even, NaN stays NaN.
+class PairOfWeights {
+ public:
+  PairOfWeights() {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i odd = _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(16)), 16);
+    order_ = _mm512_or_si512(lane, odd);
+  }
+  __m512i operator()(__m512 even, __m512 odd) const {
+    const __m512bh halves = _mm512_cvtne2ps_pbh(odd, even);
+    __m512i bits;
+    static_assert(sizeof bits == sizeof halves);
+    __builtin_memcpy(&bits, &halves, sizeof bits);
+    return _mm512_permutexvar_epi16(order_, bits);
+  }
+
+ private:
+  __m512i order_;
+};
+
+/// A group's lanes of the running state, `lanes` apart from row to row of `output`.
+struct GroupState {
+  float *max, *sum, *output;
+};
+
+inline __m512 group_max(const float* scores, int keys, int lanes, __m512 start) {
+  __m512 m[4] = {start, start, start, start};
+  int k = 0;
+  for (; k + 4 <= keys; k += 4)
+    for (int i = 0; i < 4; ++i)
+      m[i] = _mm512_max_ps(m[i], _mm512_load_ps(scores + (k + i) * lanes));
+  for (; k < keys; ++k) m[0] = _mm512_max_ps(m[0], _mm512_load_ps(scores + k * lanes));
+  return _mm512_max_ps(_mm512_max_ps(m[0], m[1]), _mm512_max_ps(m[2], m[3]));
+}
+
+/// True when every score is -inf. (A maximum of -inf does not say so: it may have lost a NaN.)
+inline bool all_hidden(const float* scores, int keys, int lanes) {
+  const __m512 hidden = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  __mmask16 all = 0xffff;
+  for (int k = 0; k < keys; ++k)
+    all &= _mm512_cmp_ps_mask(_mm512_load_ps(scores + k * lanes), hidden, _CMP_EQ_OQ);
+  return all == 0xffff;
+}
+
+inline void rescale_output(float* output, int value_dim, int lanes, __m512 factor) {
+  for (int c = 0; c < value_dim; ++c) {
+    float* at = output + std::ptrdiff_t(c) * lanes;
+    _mm512_store_ps(at, _mm512_mul_ps(_mm512_load_ps(at), factor));
+  }
+}
+
+/// How far a score may exceed state.max before max is raised: weights then stay below e^8, which
+/// costs no accuracy (f32 and bf16 are relative), and output, which lies in L2, is seldom rescaled.
+/// On random scores 1 or 2 tiles a row rescale instead of half of all tiles of a group.
+constexpr float max_headroom = 8.0f;
+
+/// Raises max where a lane's scores call for it, and rescales sum and output; returns what to
+/// subtract from the scores. A lane decides for itself: neighbours change no bit of it.
+inline __m512 raise_max(const GroupState& state, int value_dim, int lanes, __m512 tile_max,
+                        const WeightExp& exp) {
+  const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  const __m512 old_max = _mm512_load_ps(state.max);
+  const __mmask16 raised = _mm512_cmp_ps_mask(
+      tile_max, _mm512_add_ps(old_max, _mm512_set1_ps(max_headroom)), _CMP_GT_OQ);
+  const __m512 new_max = _mm512_mask_mov_ps(old_max, raised, tile_max);
+  // (-inf) - (-inf) is NaN when a row has seen no key yet: shift by 0 instead.
+  const __mmask16 seen = _mm512_cmp_ps_mask(new_max, none, _CMP_NEQ_UQ);
+  const __m512 shift = _mm512_maskz_mov_ps(seen, new_max);
+  if (raised != 0) {
+    const __m512 factor =
+        _mm512_mask_blend_ps(raised, _mm512_set1_ps(1.0f), exp(_mm512_sub_ps(old_max, shift)));
+    _mm512_store_ps(state.sum, _mm512_mul_ps(_mm512_load_ps(state.sum), factor));
+    // A group that starts has only zeros to rescale.
+    if (_mm512_cmp_ps_mask(old_max, none, _CMP_NEQ_UQ) != 0)
+      rescale_output(state.output, value_dim, lanes, factor);
+    _mm512_store_ps(state.max, new_max);
+  }
+  return shift;
+}
+
+enum class Seen { nothing, keys };
+
+/// Online softmax of one group: see TileKernel::absorb. Writes the weights' pairs up to a whole
+/// chunk of keys. Returns Seen::nothing, and writes no weights, where no lane has seen a key so
+/// far.
+inline Seen absorb_group(const float* scores, int keys, int lanes, const GroupState& state,
+                         int value_dim, std::uint32_t* weights) {
+  const WeightExp exp;
+  const PairOfWeights pair;
+  const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  const __m512 tile_max = group_max(scores, keys, lanes, _mm512_load_ps(state.max));
+  if (_mm512_cmp_ps_mask(tile_max, none, _CMP_NEQ_UQ) == 0 && all_hidden(scores, keys, lanes) &&
+      _mm512_cmp_ps_mask(_mm512_load_ps(state.sum), _mm512_setzero_ps(), _CMP_NEQ_UQ) == 0)
+    return Seen::nothing;
+  const __m512 shift = raise_max(state, value_dim, lanes, tile_max, exp);
+
+  __m512 even_sum = _mm512_load_ps(state.sum), odd_sum = _mm512_setzero_ps();
+  const auto weight = [&](int k) {
+    return exp(_mm512_sub_ps(_mm512_load_ps(scores + k * lanes), shift));
+  };
+  int k = 0;
+#pragma GCC unroll 2
+  for (; k + 2 <= keys; k += 2, weights += group_lanes) {
+    const __m512 even = weight(k), odd = weight(k + 1);
+    even_sum = _mm512_add_ps(even_sum, even);
+    odd_sum = _mm512_add_ps(odd_sum, odd);
+    _mm512_store_si512(weights, pair(even, odd));
+  }
+  if (k < keys) {
+    const __m512 even = weight(k);
+    even_sum = _mm512_add_ps(even_sum, even);
+    _mm512_store_si512(weights, pair(even, _mm512_setzero_ps()));
+    k += 2;
+    weights += group_lanes;
+  }
+  for (; k % chunk != 0; k += 2, weights += group_lanes)
+    _mm512_store_si512(weights, _mm512_setzero_si512());
+
+  const __m512 sum = _mm512_add_ps(even_sum, odd_sum);
+  _mm512_store_ps(state.sum, sum);
+  // The vector maximum may drop a NaN; the sum keeps it, and max must not stay at -inf beside it.
+  const __mmask16 nan = _mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q);
+  if (nan != 0) _mm512_mask_store_ps(state.max, nan, sum);
+  return Seen::keys;
+}
+
+/// Every group of the tile; the header of `weights` lists those that accumulate() has to visit.
+inline void absorb(const float* scores, int keys, int value_dim, int lanes,
+                   const RowState<float>& state, void* weights) {
+  auto* header = static_cast<Groups*>(weights);
+  auto* blocks = static_cast<std::uint32_t*>(weights) + header_dwords;
+  header->count = 0;
+  for (int g = 0; g < lanes / group_lanes; ++g) {
+    const int lane = g * group_lanes;
+    const GroupState group{state.max + lane, state.sum + lane, state.output + lane};
+    if (absorb_group(scores + lane, keys, lanes, group, value_dim,
+                     blocks + g * group_weight_dwords) == Seen::keys)
+      header->index[header->count++] = g;
+  }
+}
+
+}  // namespace tilefold::cpu::bf16
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+#include "plan/choose.hpp"
+
+#include "tilefold/error.hpp"
+
+namespace tilefold::planner {
+
+namespace {
+
+// What the dot products of a problem may be computed in without changing an input's value: the types
+// whose numbers are all numbers of the compute type.
+bool exact_in(DType compute, const core::Geometry& g, const Tensors& t) {
+  if (compute == DType::f64) return g.computes_in_double();
+  if (g.computes_in_double()) return false;
+  if (compute == DType::f32) return true;
+  // bf16: its own numbers, and fp8 codes whose descale factor is 1 (8 bits fit, a product may not).
+  const bool descaled = t.key_descale.scale.present() || t.value_descale.scale.present();
+  const auto fits = [](DType type) { return type == DType::bf16 || is_fp8(type); };
+  return g.query_dtype == DType::bf16 && fits(g.key_dtype) && fits(g.value_dtype) && !descaled;
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(const Candidate& candidate, const core::Geometry& geometry,
+                                   const Problem& problem) {
+  const Backend wanted = problem.options.backend;
+  if (wanted != Backend::automatic && wanted != candidate.backend)
+    return std::string("options.backend asks for ") + (wanted == Backend::cpu ? "cpu" : "cuda");
+  const bool on_host = problem.tensors.query.device() == Device::cpu();
+  if (on_host != (candidate.backend == Backend::cpu))
+    return "the tensors are on " + to_string(problem.tensors.query.device());
+  if (candidate.backend == Backend::cpu && geometry.lengths_on_device)
+    return "lengths or tables are on a device: the CPU backend reads them on the host";
+  if (!exact_in(candidate.compute, geometry, problem.tensors)) {
+    std::string inputs = name(geometry.query_dtype);
+    if (geometry.key_dtype != geometry.query_dtype)
+      inputs += std::string(" over ") + name(geometry.key_dtype);
+    if (problem.tensors.key_descale.scale.present() ||
+        problem.tensors.value_descale.scale.present())
+      inputs += ", descaled";
+    return "it multiplies in " + std::string(name(candidate.compute)) + ": the inputs are " + inputs;
+  }
+  return std::nullopt;
+}
+
+int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,
+           const Problem& problem) {
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (!refusal(candidates[i], geometry, problem)) return int(i);
+  std::string reasons;
+  for (const Candidate& candidate : candidates)
+    reasons += std::string(reasons.empty() ? "" : "; ") + candidate.name + ": " +
+               *refusal(candidate, geometry, problem);
+  throw Error(ErrorCode::unsupported, "no kernel computes this problem: " + reasons);
+}
+
+}  // namespace tilefold::planner

@@ -1,0 +1,175 @@
+#include "plan/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tilefold::planner {
+
+namespace {
+
+// What one core draws from DRAM when all are at work: the order of a server part, not a measurement.
+constexpr double assumed_memory_bytes_per_cycle = 4;
+
+const char* layout_name(const core::Geometry& g, PageLayout pages) {
+  if (g.key_layout == core::KeyLayout::paged)
+    return pages == PageLayout::nhd ? "paged keys (NHD)" : "paged keys (HND)";
+  if (g.key_layout == core::KeyLayout::ragged) return "ragged";
+  return g.query_layout == core::QueryLayout::ragged ? "ragged queries, dense keys" : "dense";
+}
+
+std::string describe(const core::Geometry& g) {
+  std::string dtypes = name(g.query_dtype);
+  if (g.key_dtype != g.query_dtype || g.value_dtype != g.query_dtype)
+    dtypes += fmt::format(" over {} keys and {} values", name(g.key_dtype), name(g.value_dtype));
+  return fmt::format(
+      "{} sequence{}, {} query heads over {} KV heads, head dimension {}{}, up to {} queries and {} "
+      "keys, {} -> {}",
+      g.batch, g.batch == 1 ? "" : "s", g.query_heads, g.kv_heads, g.head_dim,
+      g.value_dim == g.head_dim ? "" : fmt::format(" (values {})", g.value_dim),
+      g.max_query_length, g.max_key_length, dtypes, name(g.out_dtype));
+}
+
+std::string describe_score(const Problem& problem) {
+  std::string text;
+  const auto add = [&](const std::string& step) { text += (text.empty() ? "" : ", then ") + step; };
+  if (problem.options.softcap) add(fmt::format("softcap({:g})", *problem.options.softcap));
+  if (problem.tensors.alibi_slopes.present()) add("ALiBi");
+  if (problem.tensors.bias.present()) add("bias");
+  if (problem.options.score.node()) add(problem.options.score.text());
+  return text.empty() ? "none" : text;
+}
+
+// Every input and output row once: the least a run can move.
+double compulsory_bytes(const core::Geometry& g, bool lse) {
+  double queries = 0, keys = 0;
+  for (const core::Sequence& s : g.sequences) {
+    queries += double(s.query_length) * g.query_heads;
+    keys += double(s.key_length) * g.kv_heads;
+  }
+  return queries * (g.head_dim * bytes_of(g.query_dtype) + g.value_dim * bytes_of(g.out_dtype) +
+                    (lse ? 4 : 0)) +
+         keys * (g.head_dim * bytes_of(g.key_dtype) + g.value_dim * bytes_of(g.value_dtype));
+}
+
+// Registers are refilled from the first-level cache once for 8 keys (scores) and once for 8 value
+// columns (output); scores are written once and read twice.
+double cache_bytes(const core::Geometry& g, double pairs) {
+  const double element = g.computes_in_double() ? 8 : 4;
+  return pairs * element * (g.head_dim / 8.0 + g.value_dim / 8.0 + 3);
+}
+
+std::string counted(double value, const char* unit) {
+  const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int step = 0;
+  while (value >= 1000 && step < 5) {
+    value /= 1000;
+    ++step;
+  }
+  return fmt::format("{:.3g} {}{}", value, prefixes[step], unit);
+}
+
+}  // namespace
+
+const char* Roofs::binding() const {
+  const double most = std::max({memory, multiply, exponential, cache});
+  if (most == multiply) return "multiply";
+  if (most == exponential) return "exponential";
+  return most == memory ? "memory" : "cache";
+}
+
+Explanation explain(std::span<const Candidate> candidates, int chosen,
+                    const core::Geometry& geometry, const Problem& problem,
+                    const Schedule& schedule) {
+  const Candidate& kernel = candidates[std::size_t(chosen)];
+  Explanation e;
+  e.kernel = kernel.name;
+  e.instructions = kernel.instructions;
+  e.problem = describe(geometry);
+  e.mask = problem.options.mask.text();
+  e.score = describe_score(problem);
+  e.layout = layout_name(geometry, problem.options.page_layout);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (int(i) == chosen) continue;
+    const auto reason = refusal(candidates[i], geometry, problem);
+    e.rejected.push_back({candidates[i].name, reason.value_or("slower here than " + e.kernel)});
+  }
+  e.tile = schedule.tile;
+  e.split_keys = schedule.split_keys;
+  e.items = schedule.items();
+  e.work = count_work(geometry, schedule, problem.options.mask.node());
+  const double pairs = double(e.work.pairs);
+  e.flops = 2 * pairs * (geometry.head_dim + geometry.value_dim);
+  e.bytes = compulsory_bytes(geometry, problem.tensors.lse.present());
+  e.roofs = {e.bytes / assumed_memory_bytes_per_cycle, e.flops / kernel.flops_per_cycle,
+             pairs / kernel.exponentials_per_cycle,
+             cache_bytes(geometry, pairs) / kernel.cache_bytes_per_cycle};
+  return e;
+}
+
+std::string to_text(const Explanation& e) {
+  const auto percent = [](std::int64_t part, std::int64_t whole) {
+    return whole == 0 ? 0.0 : 100.0 * double(part) / double(whole);
+  };
+  const TileCounts& t = e.work.tiles;
+  const std::int64_t all = t.none + t.partial + t.full;
+  std::string text = fmt::format("kernel     {} ({})\n", e.kernel, e.instructions);
+  text += fmt::format("problem    {}\n", e.problem);
+  text += fmt::format("layout     {}\n", e.layout);
+  text += fmt::format("mask       {}\n", e.mask);
+  text += fmt::format("score      {}\n", e.score);
+  text += fmt::format("tiles      {} rows x {} keys, {} rows share a key tile\n", e.tile.tile_queries,
+                      e.tile.tile_keys, e.tile.block_queries);
+  text += fmt::format("work       {} items on {} thread{}, {}\n", e.items, e.threads,
+                      e.threads == 1 ? "" : "s",
+                      e.split_keys ? fmt::format("rows split at every {} keys", e.split_keys)
+                                   : std::string("rows not split"));
+  text += fmt::format("tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n",
+                      t.full, percent(t.full, all), t.partial, percent(t.partial, all), t.none,
+                      percent(t.none, all));
+  text += fmt::format("counts     {} in touched tiles, {} at least, workspace {}\n",
+                      counted(e.flops, "FLOP"), counted(e.bytes, "B"),
+                      counted(double(e.workspace_bytes), "B"));
+  text += fmt::format(
+      "roofs      multiply {}, exponential {}, cache {}, memory {} (of one core; memory at an "
+      "assumed {:g} B a cycle): {} binds\n",
+      counted(e.roofs.multiply, "cycles"), counted(e.roofs.exponential, "cycles"),
+      counted(e.roofs.cache, "cycles"), counted(e.roofs.memory, "cycles"),
+      assumed_memory_bytes_per_cycle, e.roofs.binding());
+  for (const RejectedKernel& r : e.rejected)
+    text += fmt::format("not        {}: {}\n", r.name, r.reason);
+  return text;
+}
+
+std::string to_json(const Explanation& e) {
+  nlohmann::ordered_json json;
+  json["kernel"] = e.kernel;
+  json["instructions"] = e.instructions;
+  json["problem"] = e.problem;
+  json["layout"] = e.layout;
+  json["mask"] = e.mask;
+  json["score"] = e.score;
+  json["tile"] = {{"queries", e.tile.tile_queries},
+                  {"keys", e.tile.tile_keys},
+                  {"block_queries", e.tile.block_queries}};
+  json["split_keys"] = e.split_keys;
+  json["items"] = e.items;
+  json["threads"] = e.threads;
+  json["tiles"] = {{"full", e.work.tiles.full},
+                   {"partial", e.work.tiles.partial},
+                   {"none", e.work.tiles.none}};
+  json["flops"] = e.flops;
+  json["bytes"] = e.bytes;
+  json["workspace_bytes"] = e.workspace_bytes;
+  json["roofs_cycles"] = {{"multiply", e.roofs.multiply},
+                          {"exponential", e.roofs.exponential},
+                          {"cache", e.roofs.cache},
+                          {"memory", e.roofs.memory}};
+  json["binding_roof"] = e.roofs.binding();
+  json["rejected"] = nlohmann::ordered_json::array();
+  for (const RejectedKernel& r : e.rejected)
+    json["rejected"].push_back({{"kernel", r.name}, {"reason", r.reason}});
+  return json.dump(2);
+}
+
+}  // namespace tilefold::planner

@@ -1,0 +1,76 @@
+#include "plan/schedule.hpp"
+
+namespace tilefold::planner {
+
+namespace {
+
+// Enough items that 16 threads end within a few percent of each other.
+constexpr std::int64_t enough_items = 64;
+// A part of a split row costs a merge and a write of its state: shorter parts do not pay.
+constexpr int shortest_split = 1024;
+// Absolute borders of the batch-invariant mode, in keys (docs/semantics.md).
+constexpr int invariant_split = 4096;
+
+std::int64_t count_items(const core::Geometry& g, const Schedule& schedule) {
+  std::int64_t items = 0;
+  for (const core::Sequence& s : g.sequences)
+    items += g.kv_heads * schedule.blocks(g, s) * schedule.splits(s);
+  return items;
+}
+
+// Example: one sequence of one decode row over 131072 keys and 8 KV heads is 8 items; 64 are wanted,
+// so rows are split in 8 parts of 16384 keys.
+int choose_split(const core::Geometry& g, const Schedule& schedule) {
+  const std::int64_t items = count_items(g, schedule);
+  if (items == 0 || items >= enough_items / 2 || g.max_key_length < 2 * shortest_split) return 0;
+  const std::int64_t parts = (enough_items + items - 1) / items;
+  const std::int64_t keys = (g.max_key_length + parts - 1) / parts;
+  const int tile = schedule.tile.tile_keys;
+  return int((std::max<std::int64_t>(keys, shortest_split) + tile - 1) / tile * tile);
+}
+
+}  // namespace
+
+WorkItem Schedule::item(const core::Geometry& g, std::int64_t index) const {
+  const auto after = std::upper_bound(first_item.begin(), first_item.end(), index);
+  WorkItem item;
+  item.sequence = int(after - first_item.begin()) - 1;
+  item.part = index;
+  const core::Sequence& s = g.sequences[std::size_t(item.sequence)];
+  item.splits = splits(s);
+  const std::int64_t local = index - first_item[std::size_t(item.sequence)];
+  const std::int64_t block = local / item.splits % blocks(g, s);
+  item.split = int(local % item.splits);
+  item.kv_head = int(local / item.splits / blocks(g, s));
+  item.first_row = block * tile.block_queries;
+  item.last_row = std::min<std::int64_t>(item.first_row + tile.block_queries,
+                                         std::int64_t(g.group()) * s.query_length);
+  item.first_key = item.split * split_keys;
+  item.last_key = item.splits == 1 ? s.key_length
+                                   : std::min(item.first_key + split_keys, s.key_length);
+  return item;
+}
+
+Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproducibility mode) {
+  Schedule schedule;
+  schedule.tile = tile;
+  // The size of a block changes no bit: it only shares prepared key tiles. Smaller ones where there
+  // would be too few to go round.
+  while (schedule.tile.block_queries > tile.tile_queries &&
+         count_items(geometry, schedule) < enough_items) {
+    const int tiles = schedule.tile.block_queries / tile.tile_queries;
+    schedule.tile.block_queries = (tiles + 1) / 2 * tile.tile_queries;
+    if (tiles == 1) break;
+  }
+  schedule.split_keys = mode == Reproducibility::batch_invariant ? invariant_split
+                                                                 : choose_split(geometry, schedule);
+  schedule.first_item.reserve(geometry.sequences.size() + 1);
+  schedule.first_item.push_back(0);
+  for (const core::Sequence& s : geometry.sequences)
+    schedule.first_item.push_back(schedule.first_item.back() +
+                                  geometry.kv_heads * schedule.blocks(geometry, s) *
+                                      schedule.splits(s));
+  return schedule;
+}
+
+}  // namespace tilefold::planner

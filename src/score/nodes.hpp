@@ -1,0 +1,52 @@
+// Formula nodes that backends recognise, so that they may compute them faster than by the functor.
+#pragma once
+
+#include <memory>
+
+#include "tilefold/formula.hpp"
+
+namespace tilefold::score {
+
+/// A soft cap on its own; a backend may read `cap` and use its own tanh.
+class SoftCapNode final : public ScoreNode {
+ public:
+  SoftCapNode(SoftCap functor, std::string text) : cap(functor.cap), inner_(functor, std::move(text)) {}
+  void change(const TilePositions& tile, float* scores, int row) const override {
+    inner_.change(tile, scores, row);
+  }
+  void change(const TilePositions& tile, double* scores, int row) const override {
+    inner_.change(tile, scores, row);
+  }
+  void differentiate(const TilePositions& tile, double* scores, double* slopes,
+                     int row) const override {
+    inner_.differentiate(tile, scores, slopes, row);
+  }
+  std::string text() const override { return inner_.text(); }
+  bool readable_on(Device device) const override { return inner_.readable_on(device); }
+
+  const double cap;
+
+ private:
+  FunctorChange<SoftCap> inner_;
+};
+
+/// first, then second on what it gives.
+class ChainedChange final : public ScoreNode {
+ public:
+  using Pointer = std::shared_ptr<const ScoreNode>;
+  ChainedChange(Pointer first, Pointer second);
+  void change(const TilePositions& tile, float* scores, int row) const override;
+  void change(const TilePositions& tile, double* scores, int row) const override;
+  void differentiate(const TilePositions& tile, double* scores, double* slopes,
+                     int row) const override;
+  std::string text() const override;
+  bool readable_on(Device device) const override;
+  void require_fit(const Extent& extent) const override;
+  const ScoreNode& first() const { return *first_; }
+  const ScoreNode& second() const { return *second_; }
+
+ private:
+  Pointer first_, second_;
+};
+
+}  // namespace tilefold::score

@@ -1,0 +1,42 @@
+// Random attention problems over the whole option space, with the memory they live in.
+//
+//   RandomProblem drawn = make_random_problem(seed);
+//   tilefold::plan(drawn.problem).run(drawn.problem.tensors);
+//   std::cout << drawn.describe();                             // enough to draw it again
+//
+// Every byte that nobody may read is NaN: padding between rows, positions from Sk on, keys that the
+// mask hides from every query, pages that no table names, slack rows of ragged tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "support/tensor_memory.hpp"
+#include "tilefold/problem.hpp"
+
+namespace tilefold::testing {
+
+/// Bounds on what is drawn. The work of a problem is the sum over its sequences of
+/// Hq * Sq * Sk * (Dqk + Dv + 40), about a nanosecond each in the reference.
+struct GeneratorLimits {
+  double work = 3e6;
+  int batch = 5, query_length = 300, key_length = 6000, head_dim = 1024;
+};
+
+struct RandomProblem {
+  std::uint64_t seed = 0;
+  Problem problem;
+  TensorMemory memory;
+  std::vector<std::string> notes;    ///< one line an aspect, in the order they were drawn
+  std::vector<bool> value_has_nan;   ///< a visible value row of this sequence holds NaN
+  bool formula_reads_batch = false;  ///< a mask or score change looks at Place::batch
+
+  std::string describe() const;
+  /// Poisons the outputs again, guards included.
+  void poison_outputs();
+};
+
+RandomProblem make_random_problem(std::uint64_t seed, const GeneratorLimits& limits = {});
+
+}  // namespace tilefold::testing

@@ -1,0 +1,23 @@
+// Random masks and score changes: built-ins, functors, lambdas and their compositions.
+#pragma once
+
+#include "support/problem_generator.hpp"
+#include "support/random.hpp"
+#include "tilefold/formula.hpp"
+
+namespace tilefold::testing {
+
+/// What a drawn formula may depend on.
+struct FormulaExtent {
+  int sequences = 1, query_heads = 1;
+  int query_rows = 1, key_rows = 1;   ///< the largest of the sequences
+  int key_positions = 1;              ///< one past the largest key position
+  bool positions_are_indices = true;  ///< false: only formulas that read no tensor at positions
+};
+
+Mask random_mask(Random& random, const FormulaExtent& extent, RandomProblem& owner);
+
+/// Never hides a key and keeps scores of moderate size moderate.
+ScoreChange random_score_change(Random& random, const FormulaExtent& extent, RandomProblem& owner);
+
+}  // namespace tilefold::testing

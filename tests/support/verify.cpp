@@ -1,0 +1,236 @@
+// Runs a random problem in every way that must agree, and compares.
+#include "support/verify.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "core/geometry.hpp"
+#include "support/accuracy.hpp"
+#include "tilefold/attention.hpp"
+
+namespace tilefold::testing {
+
+namespace {
+
+struct OutputBytes {
+  std::vector<unsigned char> out, lse;
+  friend bool operator==(const OutputBytes&, const OutputBytes&) = default;
+};
+
+OutputBytes outputs_of(const Tensors& tensors) {
+  OutputBytes bytes{packed_bytes(tensors.out), {}};
+  if (tensors.lse) bytes.lse = packed_bytes(tensors.lse);
+  return bytes;
+}
+
+void run_with(RandomProblem& drawn, Backend backend, int threads) {
+  drawn.poison_outputs();
+  Problem problem = drawn.problem;
+  problem.options.backend = backend;
+  problem.options.threads = threads;
+  plan(problem).run(problem.tensors);
+}
+
+std::string check_guard(RandomProblem& drawn, const char* name, const OutputView& tensor) {
+  Buffer& buffer = drawn.memory.buffer_of(tensor);
+  const std::vector<unsigned char> before(buffer.bytes().size(), poison);
+  const std::int64_t at = changed_outside(buffer, before, tensor);
+  if (at == unchanged) return "";
+  return fmt::format("{}: byte {} of its buffer, outside the tensor, was written", name, at);
+}
+
+std::string first_difference(const Tensors& tensors, const OutputBytes& a, const OutputBytes& b) {
+  const auto differ = [](const char* name, const TensorView& view, const auto& x, const auto& y) {
+    const auto at = std::mismatch(x.begin(), x.end(), y.begin()).first - x.begin();
+    return fmt::format("element {} of {} {}", at / bytes_of(view.dtype()), name, view.to_string());
+  };
+  return a.out != b.out ? differ("out", tensors.out, a.out, b.out)
+                        : differ("lse", tensors.lse, a.lse, b.lse);
+}
+
+std::string check_threads(RandomProblem& drawn, Backend backend, const OutputBytes& expected) {
+  for (const int threads : {1, 2, 5}) {
+    run_with(drawn, backend, threads);
+    const OutputBytes got = outputs_of(drawn.problem.tensors);
+    if (got != expected)
+      return fmt::format("with {} threads the bits change: {}", threads,
+                         first_difference(drawn.problem.tensors, expected, got));
+  }
+  return "";
+}
+
+TensorView row_of(const TensorView& tensor, int b) {
+  return tensor && tensor.dim(0) > 1 ? tensor.slice(0, b, b + 1) : tensor;
+}
+
+/// The problem of one sequence alone: views into the batch's tensors, outputs of its own.
+Problem alone(const RandomProblem& drawn, const core::Geometry& g, int b, TensorMemory& memory) {
+  const core::Sequence& s = g.sequences[std::size_t(b)];
+  Problem problem = drawn.problem;
+  Tensors& t = problem.tensors;
+  const auto borders = [&](int length) {
+    const OutputView cu = memory.allocate(DType::i32, {2});
+    store(cu, 0, 0);
+    store(cu, 1, length);
+    return TensorView(cu);
+  };
+  const auto token_scale = [&](Descale& d, std::int64_t begin, int length, bool ragged) {
+    if (!d.scale || d.per != Granularity::token) return;
+    d.scale = ragged ? d.scale.slice(0, begin, begin + length) : d.scale.slice(0, b, b + 1);
+  };
+  const bool ragged_query = g.query_layout == core::QueryLayout::ragged;
+  if (ragged_query) {
+    t.query = t.query.slice(0, s.query_begin, s.query_begin + s.query_length);
+    t.cu_seqlens_q = borders(s.query_length);
+  } else {
+    t.query = t.query.slice(0, b, b + 1);
+  }
+  token_scale(t.query_descale, s.query_begin, s.query_length, ragged_query);
+  if (g.key_layout == core::KeyLayout::ragged) {
+    t.key = t.key.slice(0, s.key_begin, s.key_begin + s.key_length);
+    if (t.value) t.value = t.value.slice(0, s.key_begin, s.key_begin + s.key_length);
+    t.cu_seqlens_k = borders(s.key_length);
+  } else if (g.key_layout == core::KeyLayout::dense) {
+    t.key = t.key.slice(0, b, b + 1);
+    if (t.value) t.value = t.value.slice(0, b, b + 1);
+  } else if (t.pages.indptr) {
+    const std::int64_t first = core::index_at(t.pages.indptr, b);
+    const std::int64_t last = core::index_at(t.pages.indptr, b + 1);
+    t.pages.indptr = borders(int(last - first));
+    t.pages.indices = t.pages.indices.slice(0, first, last);
+    t.pages.last_page_size = row_of(t.pages.last_page_size, b);
+  } else {
+    t.pages.table = row_of(t.pages.table, b);
+  }
+  if (g.key_layout != core::KeyLayout::paged) {
+    const bool ragged = g.key_layout == core::KeyLayout::ragged;
+    token_scale(t.key_descale, s.key_begin, s.key_length, ragged);
+    token_scale(t.value_descale, s.key_begin, s.key_length, ragged);
+  }
+  t.query_lengths = row_of(t.query_lengths, b);
+  t.key_lengths = row_of(t.key_lengths, b);
+  t.query_starts = row_of(t.query_starts, b);
+  t.key_starts = row_of(t.key_starts, b);
+  if (t.bias) t.bias = row_of(t.bias, b);
+  if (t.alibi_slopes.rank() == 2) t.alibi_slopes = row_of(t.alibi_slopes, b);
+  Extents shape = t.query.shape();
+  shape[shape.size() - 1] = g.value_dim;
+  t.out = memory.allocate(t.out.dtype(), shape);
+  if (t.lse)
+    t.lse =
+        memory.allocate(t.lse.dtype(), ragged_query ? Extents{g.query_heads, t.query.dim(0)}
+                                                    : Extents{1, g.query_heads, t.query.dim(1)});
+  return problem;
+}
+
+/// Batch-invariant mode: each sequence alone has the bits it has in its batch.
+std::string check_alone(const RandomProblem& drawn, const core::Geometry& g, Backend backend) {
+  const Tensors& whole = drawn.problem.tensors;
+  for (int b = 0; b < g.batch; ++b) {
+    TensorMemory memory;
+    Problem problem = alone(drawn, g, b, memory);
+    problem.options.backend = backend;
+    plan(problem).run(problem.tensors);
+    const core::Sequence& s = g.sequences[std::size_t(b)];
+    const bool ragged = g.query_layout == core::QueryLayout::ragged;
+    const std::int64_t end = s.query_begin + s.query_length;
+    const TensorView out =
+        ragged ? whole.out.slice(0, s.query_begin, end) : whole.out.slice(0, b, b + 1);
+    if (packed_bytes(out) != packed_bytes(problem.tensors.out))
+      return fmt::format("batch-invariant: out of sequence {} alone has other bits", b);
+    if (!whole.lse) continue;
+    const TensorView lse =
+        ragged ? whole.lse.slice(1, s.query_begin, end) : whole.lse.slice(0, b, b + 1);
+    if (packed_bytes(lse) != packed_bytes(problem.tensors.lse))
+      return fmt::format("batch-invariant: lse of sequence {} alone has other bits", b);
+  }
+  return "";
+}
+
+void check_accuracy(const RandomProblem& drawn, const core::Geometry& g, ProblemVerdict& verdict) {
+  const Tensors& t = drawn.problem.tensors;
+  const reference::Case exact{g, t, drawn.problem.options};
+  const reference::Result want = reference::forward(exact), eager = reference::eager(exact);
+  const auto compare = [&](const char* name, const reference::Table& got,
+                           const reference::Table& expected, const reference::Table& yardstick,
+                           const AccuracyRule& rule) {
+    const Deviation worst = worst_deviation(got, expected, yardstick, rule);
+    if (!worst.within() && verdict.fault.empty())
+      verdict.fault = fmt::format("{}: {}", name, worst.text());
+    verdict.ratio = std::max(verdict.ratio, worst.ratio);
+    if (is_fp8(g.query_dtype)) verdict.fp8_ratio = std::max(verdict.fp8_ratio, worst.eager_ratio);
+  };
+  if (t.lse) compare("lse", table_of_lse(g, t.lse), want.lse, eager.lse, AccuracyRule::of_lse(g));
+  AccuracyRule rule = AccuracyRule::of_out(g);
+  rule.may_spread_nan = drawn.value_has_nan;
+  compare("out", table_of_out(g, t.out), want.out, eager.out, rule);
+}
+
+}  // namespace
+
+ProblemVerdict check_problem(RandomProblem& drawn, Backend backend) {
+  ProblemVerdict verdict;
+  try {
+    run_with(drawn, backend, 0);
+  } catch (const Error& error) {
+    verdict.refusal = fmt::format("{}: {}", name(error.code()), error.what());
+    return verdict;
+  }
+  try {
+    const Tensors& t = drawn.problem.tensors;
+    const core::Geometry geometry = core::resolve(drawn.problem);
+    const OutputBytes bytes = outputs_of(t);
+    check_accuracy(drawn, geometry, verdict);
+    const auto note = [&](const std::string& fault) {
+      if (verdict.fault.empty()) verdict.fault = fault;
+    };
+    note(check_ownerless_rows(geometry, t.out, t.lse));
+    note(check_guard(drawn, "out", t.out));
+    if (t.lse) note(check_guard(drawn, "lse", t.lse));
+    note(check_threads(drawn, backend, bytes));
+    if (drawn.problem.options.reproducibility == Reproducibility::batch_invariant &&
+        !drawn.formula_reads_batch)
+      note(check_alone(drawn, geometry, backend));
+  } catch (const Error& error) {
+    verdict.fault = fmt::format("refused after a first run: {}", error.what());
+  }
+  return verdict;
+}
+
+VerifySummary verify(const VerifyOptions& options, std::ostream& report,
+                     const VerifyProgress& progress) {
+  VerifySummary summary;
+  for (int i = 0; i < options.cases; ++i) {
+    RandomProblem drawn = make_random_problem(options.seed + std::uint64_t(i), options.limits);
+    const ProblemVerdict verdict = check_problem(drawn, options.backend);
+    if (!verdict.refusal.empty()) {
+      ++summary.refused;
+      if (++summary.refusals[verdict.refusal] == 1)
+        report << "refused: " << verdict.refusal << '\n' << drawn.describe();
+    } else if (!verdict.fault.empty()) {
+      ++summary.failed;
+      report << "FAILED: " << verdict.fault << '\n' << drawn.describe();
+    } else {
+      ++summary.passed;
+      summary.worst_ratio = std::max(summary.worst_ratio, verdict.ratio);
+      summary.worst_fp8_ratio = std::max(summary.worst_fp8_ratio, verdict.fp8_ratio);
+    }
+    if (progress) progress(i + 1, options.cases);
+  }
+  return summary;
+}
+
+std::string VerifySummary::text() const {
+  std::string lines = fmt::format(
+      "{} passed, {} failed, {} refused\n"
+      "largest difference: {:.3f} of what the accuracy rule allows\n"
+      "fp8 queries: at most {:.3f} times the error of eager attention (2 is the rule, 4 allowed)\n",
+      passed, failed, refused, worst_ratio, worst_fp8_ratio);
+  for (const auto& [reason, count] : refusals)
+    lines += fmt::format("  refused {} times: {}\n", count, reason);
+  return lines;
+}
+
+}  // namespace tilefold::testing
