@@ -18,9 +18,12 @@ enum class DType : std::uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8,
 /// Bits of one element; a multiple of 8 for every type of today.
 constexpr int bits_of(DType type) noexcept {
   switch (type) {
-    case DType::f64: case DType::i64: return 64;
-    case DType::f32: case DType::i32: return 32;
-    case DType::f16: case DType::bf16: return 16;
+    case DType::f64:
+    case DType::i64: return 64;
+    case DType::f32:
+    case DType::i32: return 32;
+    case DType::f16:
+    case DType::bf16: return 16;
     default: return 8;
   }
 }
@@ -36,13 +39,21 @@ const char* name(DType type) noexcept;
 std::optional<DType> dtype_from_name(std::string_view text) noexcept;
 
 /// IEEE binary16: 5 exponent bits, 10 mantissa bits.
-struct float16 { std::uint16_t bits; };
+struct float16 {
+  std::uint16_t bits;
+};
 /// The upper half of a binary32: 8 exponent bits, 7 mantissa bits.
-struct bfloat16 { std::uint16_t bits; };
+struct bfloat16 {
+  std::uint16_t bits;
+};
 /// OCP e4m3: no infinity, largest finite 448, NaN is 0x7f and 0xff.
-struct float8_e4m3 { std::uint8_t bits; };
+struct float8_e4m3 {
+  std::uint8_t bits;
+};
 /// OCP e5m2: infinities and NaNs as in IEEE, largest finite 57344.
-struct float8_e5m2 { std::uint8_t bits; };
+struct float8_e5m2 {
+  std::uint8_t bits;
+};
 
 /// Exact widening to binary32.
 float to_float(float16 x) noexcept;
@@ -58,8 +69,7 @@ inline float to_float(float x) noexcept { return x; }
 
 /// Round to nearest, ties to even. Overflow: f16 and bf16 give infinity; the fp8 types saturate to
 /// their largest finite value, infinities included. NaN stays NaN.
-template <class T>
-T round_to(float x) noexcept;
+template <class T> T round_to(float x) noexcept;
 template <> float16 round_to<float16>(float x) noexcept;
 template <> bfloat16 round_to<bfloat16>(float x) noexcept;
 template <> float8_e4m3 round_to<float8_e4m3>(float x) noexcept;
@@ -81,6 +91,8 @@ template <> struct dtype_of_type<std::uint8_t> { static constexpr DType value = 
 template <> struct dtype_of_type<bool> { static constexpr DType value = DType::boolean; };
 
 template <class T>
-concept Element = requires { dtype_of_type<T>::value; };
+concept Element = requires {
+  dtype_of_type<T>::value;
+};
 
 }  // namespace tilefold

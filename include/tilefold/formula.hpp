@@ -40,8 +40,41 @@ struct Extent {
   std::int64_t query_positions, key_positions;  // positions lie in [0, these)
 };
 
-/// A mask behind a pointer. Flags and scores are laid out [key][query]: a row holds the queries of one
-/// key, `row` elements from the next key's.
+class MaskNode;
+class ScoreNode;
+
+/// What a built-in mask says of itself, so that a backend may compute it from data. `code` is a
+/// functor, which can only be called. Pointers live as long as the node.
+struct MaskDescription {
+  enum class Kind { code, everything, causal, window, prefix, document, both, either, negated };
+  Kind kind = Kind::code;
+  int left = -1, right = -1;        // window
+  const Lookup* lookup = nullptr;   // prefix and document, on the host
+  int sequences = 0;                // rows of the lookup
+  const MaskNode* first = nullptr;  // both, either, negated
+  const MaskNode* second = nullptr;
+};
+inline MaskDescription described(const Everything&) {
+  return {.kind = MaskDescription::Kind::everything};
+}
+inline MaskDescription described(const Causal&) { return {.kind = MaskDescription::Kind::causal}; }
+inline MaskDescription described(const Window& window) {
+  return {.kind = MaskDescription::Kind::window, .left = window.left, .right = window.right};
+}
+template <class Functor> MaskDescription described(const Functor&) { return {}; }
+
+/// Likewise for a score change.
+struct ScoreDescription {
+  enum class Kind { code, softcap, alibi, bias, chain };
+  Kind kind = Kind::code;
+  double cap = 0;                      // softcap
+  const TensorView* tensor = nullptr;  // alibi [Hq] or [B, Hq] and bias [B, H, Sq, Sk], on the host
+  const ScoreNode* first = nullptr;    // chain
+  const ScoreNode* second = nullptr;
+};
+
+/// A mask behind a pointer. Flags and scores are laid out [key][query]: a row holds the queries of
+/// one key, `row` elements from the next key's.
 class MaskNode {
  public:
   virtual ~MaskNode() = default;
@@ -50,8 +83,8 @@ class MaskNode {
   /// All, some or none of the pairs; Truth::some where the formula cannot say.
   virtual Truth classify(Interval queries, Interval keys, const Place& place) const = 0;
   virtual std::string text() const = 0;
-  /// True when every term reads side tensors on this device only (or none at all).
-  virtual bool readable_on(Device device) const = 0;
+  /// The formula as data, where it is a built-in or made of built-ins.
+  virtual MaskDescription describe() const { return {}; }
   /// Throws Error(shape_mismatch) when a side tensor has too few entries for the problem.
   virtual void require_fit(const Extent& extent) const { (void)extent; }
 };
@@ -66,7 +99,7 @@ class ScoreNode {
   virtual void differentiate(const TilePositions& tile, double* scores, double* slopes,
                              int row) const = 0;
   virtual std::string text() const = 0;
-  virtual bool readable_on(Device device) const = 0;
+  virtual ScoreDescription describe() const { return {}; }
   virtual void require_fit(const Extent& extent) const { (void)extent; }
 };
 
@@ -119,8 +152,9 @@ Mask window(int left, int right = -1);
 Mask prefix(int length);
 /// The first lengths[b] keys of sequence b. lengths: [B] int32 on the host, copied.
 Mask prefix(const TensorView& lengths);
-/// id[q + offset] == id[k]. ids: int32 on the host, [positions] or [B, positions], one entry per key
-/// position; last axis contiguous. The memory must stay valid and unchanged while the mask lives.
+/// id[q + offset] == id[k]. ids: int32 on the host, [positions] or [B, positions], one entry per
+/// key position; last axis contiguous. The memory must stay valid and unchanged while the mask
+/// lives.
 Mask documents(const TensorView& ids);
 /// cap * tanh(s / cap). Throws Error(invalid_argument) unless cap is positive and finite.
 ScoreChange softcap(double cap);
@@ -129,13 +163,13 @@ ScoreChange alibi(const TensorView& slopes);
 /// s + bias[b, h, q, k] at the positions q and k. bias: f32 on the host, [B or 1, Hq or 1, Sq, Sk],
 /// last axis contiguous; must stay valid. -inf hides the key.
 ScoreChange additive_bias(const TensorView& bias);
-/// The slopes of the ALiBi paper (Press et al. 2021) for `heads` query heads, into slopes[0..heads).
+/// The slopes of the ALiBi paper (Press et al. 2021) for `heads` query heads, into
+/// slopes[0..heads).
 void alibi_slopes(int heads, float* slopes);
 
 namespace score {
 
-template <MaskFunctor M, Reading reading>
-class FunctorMask final : public MaskNode {
+template <MaskFunctor M, Reading reading> class FunctorMask final : public MaskNode {
  public:
   FunctorMask(M functor, std::string text) : functor_(std::move(functor)), text_(std::move(text)) {}
   void keep(const TilePositions& tile, unsigned char* flags, int row) const override {
@@ -151,42 +185,47 @@ class FunctorMask final : public MaskNode {
     return Truth::some;
   }
   std::string text() const override { return text_; }
-  bool readable_on(Device device) const override { return device == Device::cpu(); }
+  MaskDescription describe() const override { return described(functor_); }
 
  private:
   M functor_;
   std::string text_;
 };
 
-template <ChangeFunctor C>
-class FunctorChange final : public ScoreNode {
+template <ChangeFunctor C> class FunctorChange final : public ScoreNode {
  public:
   FunctorChange(C functor, std::string text)
       : functor_(std::move(functor)), text_(std::move(text)) {}
   void change(const TilePositions& tile, float* scores, int row) const override {
-    each(tile, [&](int at, int q, int k) {
-      scores[at] = functor_.change(scores[at], q, k, tile.place);
-    }, row);
+    change_all(tile, scores, row);
   }
   void change(const TilePositions& tile, double* scores, int row) const override {
-    each(tile, [&](int at, int q, int k) {
-      scores[at] = functor_.change(scores[at], q, k, tile.place);
-    }, row);
+    change_all(tile, scores, row);
   }
   void differentiate(const TilePositions& tile, double* scores, double* slopes,
                      int row) const override {
-    each(tile, [&](int at, int q, int k) {
+    each(tile, row, [&](int at, int q, int k) {
+      if (is_hidden(scores[at])) {
+        slopes[at] = 0;
+        return;
+      }
       const Dual<double> y = functor_.change(Dual<double>::variable(scores[at]), q, k, tile.place);
       scores[at] = y.value;
       slopes[at] *= y.slope;
-    }, row);
+    });
   }
   std::string text() const override { return text_; }
-  bool readable_on(Device device) const override { return device == Device::cpu(); }
 
  private:
-  template <class Visit>
-  static void each(const TilePositions& tile, const Visit& visit, int row) {
+  // A score that an earlier change made -inf is hidden, whatever this one would make of it.
+  template <class F> static bool is_hidden(F score) { return score == -F(__builtin_huge_val()); }
+  template <class F> void change_all(const TilePositions& tile, F* scores, int row) const {
+    each(tile, row, [&](int at, int q, int k) {
+      const F changed = functor_.change(scores[at], q, k, tile.place);
+      scores[at] = is_hidden(scores[at]) ? scores[at] : changed;
+    });
+  }
+  template <class Visit> static void each(const TilePositions& tile, int row, const Visit& visit) {
     for (int c = 0; c < tile.keys; ++c)
       for (int r = 0; r < tile.queries; ++r)
         visit(c * row + r, tile.query_first + r * tile.query_step,
@@ -211,23 +250,26 @@ template <class F> struct LambdaChange {
 /// A functor with keep(q, k, at), at namespace scope if CUDA is to compile it too.
 template <Reading reading = Reading::tiles, score::MaskFunctor M>
 Mask mask(M functor, std::string text = "mask functor") {
-  return Mask(std::make_shared<score::FunctorMask<M, reading>>(std::move(functor), std::move(text)));
+  return Mask(
+      std::make_shared<score::FunctorMask<M, reading>>(std::move(functor), std::move(text)));
 }
 /// A generic lambda over (q, k, at): runs where the CPU runs it.
 template <Reading reading = Reading::tiles, class F>
-  requires(!score::MaskFunctor<F> && std::invocable<const F&, int, int, score::Place>)
-Mask mask(F body, std::string text = "mask lambda") {
+requires(!score::MaskFunctor<F> && std::invocable<const F&, int, int, score::Place>) Mask
+    mask(F body, std::string text = "mask lambda") {
   return mask<reading>(score::LambdaMask<F>{std::move(body)}, std::move(text));
 }
 /// A functor with change(s, q, k, at).
 template <score::ChangeFunctor C>
 ScoreChange change(C functor, std::string text = "score functor") {
-  return ScoreChange(std::make_shared<score::FunctorChange<C>>(std::move(functor), std::move(text)));
+  return ScoreChange(
+      std::make_shared<score::FunctorChange<C>>(std::move(functor), std::move(text)));
 }
 /// A generic lambda over (s, q, k, at).
 template <class F>
-  requires(!score::ChangeFunctor<F> && std::invocable<const F&, float, int, int, score::Place>)
-ScoreChange change(F body, std::string text = "score lambda") {
+requires(!score::ChangeFunctor<F> &&
+         std::invocable<const F&, float, int, int, score::Place>) ScoreChange
+    change(F body, std::string text = "score lambda") {
   return change(score::LambdaChange<F>{std::move(body)}, std::move(text));
 }
 

@@ -1,8 +1,8 @@
 // How a problem will be computed, and the means to do so again and again.
 //
-//   tilefold::Plan plan = tilefold::plan(problem);   // host code only; reads lengths, not activations
-//   std::cout << plan.explain();
-//   plan.run(problem.tensors);                       // every layer: same shapes, other pointers
+//   tilefold::Plan plan = tilefold::plan(problem);   // host code only; reads lengths, not
+//   activations std::cout << plan.explain(); plan.run(problem.tensors);                       //
+//   every layer: same shapes, other pointers
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ struct TileCounts {
   friend bool operator==(const TileCounts&, const TileCounts&) = default;
 };
 
-/// Memory for one run at a time: Plan::workspace_bytes() bytes, aligned to 64, on the plan's device.
+/// Memory for one run at a time: Plan::workspace_bytes() bytes, aligned to 64, on the plan's
+/// device.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -30,13 +31,13 @@ struct Workspace {
 
 /// Where and how a run executes.
 struct RunOptions {
-  Workspace workspace{};           ///< empty: the plan's own, allocated by prepare()
-  void* stream = nullptr;          ///< CUDA backend: a cudaStream_t; null is the default stream
-  TileCounts* visited = nullptr;   ///< CPU backend: adds the tiles this run touched
+  Workspace workspace{};          ///< empty: the plan's own, allocated by prepare()
+  void* stream = nullptr;         ///< CUDA backend: a cudaStream_t; null is the default stream
+  TileCounts* visited = nullptr;  ///< CPU backend: adds the tiles this run touched
 };
 
-/// Plain data behind a shared pointer: copies share it, and nothing in it changes after plan(), save
-/// the workspace that prepare() allocates. One run at a time per workspace.
+/// Plain data behind a shared pointer: copies share it, and nothing in it changes after plan(),
+/// save the workspace that prepare() allocates. One run at a time per workspace.
 class Plan {
  public:
   struct State;
@@ -57,7 +58,8 @@ class Plan {
   /// host lengths and tables with the same contents. Allocates nothing after prepare().
   /// Throws Error(plan_mismatch, overlap, misaligned, ...) before anything is written.
   void run(const Tensors& tensors, const RunOptions& options = {}) const;
-  /// Bits of what device-side lengths or tables did wrong; 0 is none. Host arrays are checked by plan().
+  /// Bits of what device-side lengths or tables did wrong; 0 is none. Host arrays are checked by
+  /// plan().
   std::uint32_t status() const;
 
  private:

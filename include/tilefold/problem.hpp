@@ -9,7 +9,8 @@
 // Layouts, told from rank and from which tensors are present:
 //   dense   query [B, Sq, Hq, Dqk], key [B, Sk, Hkv, Dqk], value [B, Sk, Hkv, Dv]
 //   ragged  query [total_q, Hq, Dqk] with cu_seqlens_q, key [total_k, Hkv, Dqk] with cu_seqlens_k
-//   paged   key [pages, page_size, Hkv, Dqk] (NHD) or [pages, Hkv, page_size, Dqk] (HND) with a page
+//   paged   key [pages, page_size, Hkv, Dqk] (NHD) or [pages, Hkv, page_size, Dqk] (HND) with a
+//   page
 //           table; the query is dense or ragged
 #pragma once
 
@@ -38,32 +39,35 @@ struct Descale {
 struct PageTable {
   TensorView table{};  // [B, max_pages] int32; an entry that no row needs may be -1
 
-  TensorView indptr{};          // [B + 1] int32: sequence b owns indices[indptr[b] .. indptr[b + 1])
-  TensorView indices{};         // [pages in use] int32
+  TensorView indptr{};   // [B + 1] int32: sequence b owns indices[indptr[b] .. indptr[b + 1])
+  TensorView indices{};  // [pages in use] int32
   TensorView last_page_size{};  // [B] int32, keys on the last page, 1 .. page_size (0 with no page)
 
   bool present() const { return table.present() || indptr.present(); }
 };
 
-/// Every tensor of a problem. Absent ones are default-constructed. The last axis is contiguous, other
-/// strides are free. Lengths and tables are host arrays, or device arrays with stated capacities.
+/// Every tensor of a problem. Absent ones are default-constructed. The last axis is contiguous,
+/// other strides are free. Lengths and tables are host arrays, or device arrays with stated
+/// capacities.
 struct Tensors {
   TensorView query{}, key{}, value{};
   OutputView out{};  // [B, Sq, Hq, Dv] or [total_q, Hq, Dv]; the query's dtype, bf16, f16 or f32
-  OutputView lse{};  // optional; [B, Hq, Sq] or [Hq, total_q], f32 (f64 for f64 inputs), natural log
+  OutputView
+      lse{};  // optional; [B, Hq, Sq] or [Hq, total_q], f32 (f64 for f64 inputs), natural log
 
   TensorView cu_seqlens_q{}, cu_seqlens_k{};  // [B + 1] int32 or int64, first entry 0
-  TensorView query_lengths{}, key_lengths{};  // [B] int32 or int64: the part of a dense row (or of the
-                                          // pages) that exists; no mask, it sets Sq and Sk
+  TensorView query_lengths{}, key_lengths{};  // [B] int32 or int64: the part of a dense row (or of
+                                              // the pages) that exists; no mask, it sets Sq and Sk
   PageTable pages{};
 
   Descale query_descale{}, key_descale{}, value_descale{};
   TensorView sinks{};         // [Hq] f32: one more logit in each row's denominator, without a value
   TensorView alibi_slopes{};  // [Hq] or [B, Hq] f32
-  TensorView bias{};          // [B or 1, Hq or 1, Sq or 1, Sk or 1] f32, f16 or bf16 (f64 too for f64
-                            // inputs), read at a row's and a key's index within the sequence
+  TensorView bias{};  // [B or 1, Hq or 1, Sq or 1, Sk or 1] f32, f16 or bf16 (f64 too for f64
+                      // inputs), read at a row's and a key's index within the sequence
 
-  TensorView query_starts{}, key_starts{};  // [B] int32 or int64, added to Options::positions' starts
+  TensorView query_starts{},
+      key_starts{};  // [B] int32 or int64, added to Options::positions' starts
 };
 
 /// Where rows stand in the sequence that formulas speak of: position = start + stride * index. For
@@ -79,7 +83,8 @@ struct Positions {
 enum class PageLayout { nhd, hnd };
 /// `view_of_key`: value is absent and reads the first value_dim columns of the key (latent caches).
 enum class ValueSource { own, view_of_key };
-/// `partial`: out is f32 (f64 for f64 inputs), lse is required, sinks are refused: input of merge().
+/// `partial`: out is f32 (f64 for f64 inputs), lse is required, sinks are refused: input of
+/// merge().
 enum class OutputKind { finished, partial };
 /// `batch_invariant`: a row's bits depend on its own query, keys and options only.
 enum class Reproducibility { same_plan, batch_invariant };

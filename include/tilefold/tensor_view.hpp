@@ -3,7 +3,8 @@
 //   std::vector<float> q(2 * 128 * 8 * 64);
 //   tilefold::TensorView query(q.data(), {2, 128, 8, 64});               // contiguous [B, S, H, D]
 //   tilefold::TensorView value = key.slice(3, 0, 512);                    // V as a view of K
-//   tilefold::OutputView out(o.data(), {2, 128, 8, 64});                  // never from const memory
+//   tilefold::OutputView out(o.data(), {2, 128, 8, 64});                  // never from const
+//   memory
 #pragma once
 
 #include <array>
@@ -62,11 +63,9 @@ class TensorView {
   TensorView(const void* data, DType dtype, const Extents& shape, Device device = {});
   TensorView(const void* data, DType dtype, const Extents& shape, const Extents& strides,
              Device device = {});
-  template <Element T>
-  TensorView(const T* data, const Extents& shape)
+  template <Element T> TensorView(const T* data, const Extents& shape)
       : TensorView(data, dtype_of_type<T>::value, shape) {}
-  template <Element T>
-  TensorView(const T* data, const Extents& shape, const Extents& strides)
+  template <Element T> TensorView(const T* data, const Extents& shape, const Extents& strides)
       : TensorView(data, dtype_of_type<T>::value, shape, strides) {}
 
   bool present() const noexcept { return present_; }
@@ -78,15 +77,15 @@ class TensorView {
   const Extents& shape() const noexcept { return shape_; }
   const Extents& strides() const noexcept { return strides_; }
   std::int64_t dim(int axis) const noexcept { return shape_[axis]; }
-  /// Elements between neighbours along an axis; 0 for an axis of extent 1, whose stride means nothing.
+  /// Elements between neighbours along an axis; 0 for an axis of extent 1, whose stride means
+  /// nothing.
   std::int64_t stride(int axis) const noexcept { return shape_[axis] == 1 ? 0 : strides_[axis]; }
   std::int64_t element_count() const noexcept;
   bool empty() const noexcept { return element_count() == 0; }
   bool contiguous() const noexcept;
 
   /// The typed pointer. Throws Error(dtype_mismatch) when T is not the dtype.
-  template <Element T>
-  const T* as() const {
+  template <Element T> const T* as() const {
     require_dtype(dtype_of_type<T>::value);
     return static_cast<const T*>(data_);
   }
@@ -99,7 +98,9 @@ class TensorView {
   TensorView with_data(const void* data) const noexcept;
 
   /// Bytes from data() that the view may touch: [first, last). {0, 0} when empty.
-  struct ByteSpan { std::int64_t first, last; };
+  struct ByteSpan {
+    std::int64_t first, last;
+  };
   ByteSpan byte_span() const noexcept;
 
   /// "bf16 [2, 128, 8, 64]", with strides where they are not contiguous.
@@ -125,16 +126,16 @@ class OutputView : public TensorView {
              Device device = {})
       : TensorView(data, dtype, shape, strides, device) {}
   template <Element T>
-    requires(!std::is_const_v<T>)
-  OutputView(T* data, const Extents& shape) : TensorView(data, shape) {}
+  requires(!std::is_const_v<T>) OutputView(T* data, const Extents& shape)
+      : TensorView(data, shape) {}
   template <Element T>
-    requires(!std::is_const_v<T>)
-  OutputView(T* data, const Extents& shape, const Extents& strides)
+  requires(!std::is_const_v<T>) OutputView(T* data, const Extents& shape, const Extents& strides)
       : TensorView(data, shape, strides) {}
 
-  void* data() const noexcept { return const_cast<void*>(data_); }  // made from a pointer to non-const
-  template <Element T>
-  T* as() const {
+  void* data() const noexcept {
+    return const_cast<void*>(data_);
+  }  // made from a pointer to non-const
+  template <Element T> T* as() const {
     require_dtype(dtype_of_type<T>::value);
     return static_cast<T*>(data());
   }

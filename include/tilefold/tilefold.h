@@ -6,9 +6,9 @@
  *   if (tilefold_attend(&problem) != TILEFOLD_OK) puts(tilefold_last_error());
  *
  * Every function that can fail returns a status; the message of this thread's last failure is
- * tilefold_last_error(). After a refusal nothing has been written. Structs start with their size, set
- * by the *_init functions: fields are only ever added at the end. docs/semantics.md says what each
- * field means; shapes are those of include/tilefold/problem.hpp. */
+ * tilefold_last_error(). After a refusal nothing has been written. Structs start with their size,
+ * set by the *_init functions: fields are only ever added at the end. docs/semantics.md says what
+ * each field means; shapes are those of include/tilefold/problem.hpp. */
 #ifndef TILEFOLD_TILEFOLD_H
 #define TILEFOLD_TILEFOLD_H
 
@@ -19,7 +19,8 @@
 extern "C" {
 #endif
 
-/* ---- status ------------------------------------------------------------------------------------ */
+/* ---- status ------------------------------------------------------------------------------------
+ */
 
 typedef enum tilefold_status {
   TILEFOLD_OK = 0,
@@ -49,23 +50,33 @@ typedef enum tilefold_status {
 const char* tilefold_last_error(void);
 const char* tilefold_version(void);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
 
 typedef enum tilefold_dtype {
-  TILEFOLD_F64, TILEFOLD_F32, TILEFOLD_F16, TILEFOLD_BF16, TILEFOLD_E4M3, TILEFOLD_E5M2,
-  TILEFOLD_I64, TILEFOLD_I32, TILEFOLD_I8, TILEFOLD_U8, TILEFOLD_BOOL
+  TILEFOLD_F64,
+  TILEFOLD_F32,
+  TILEFOLD_F16,
+  TILEFOLD_BF16,
+  TILEFOLD_E4M3,
+  TILEFOLD_E5M2,
+  TILEFOLD_I64,
+  TILEFOLD_I32,
+  TILEFOLD_I8,
+  TILEFOLD_U8,
+  TILEFOLD_BOOL
 } tilefold_dtype;
 
 typedef enum tilefold_device { TILEFOLD_CPU = 0, TILEFOLD_CUDA = 1 } tilefold_device;
 
 #define TILEFOLD_MAX_RANK 6
 
-/* A view. rank -1 is an absent tensor (tilefold_problem_init sets all to that); data may be null in a
- * problem that is only planned. Strides count elements. */
+/* A view. rank -1 is an absent tensor (tilefold_problem_init sets all to that); data may be null in
+ * a problem that is only planned. Strides count elements. */
 typedef struct tilefold_tensor {
   void* data;
-  int32_t dtype;        /* tilefold_dtype */
-  int32_t device;       /* tilefold_device */
+  int32_t dtype;  /* tilefold_dtype */
+  int32_t device; /* tilefold_device */
   int32_t device_index;
   int32_t rank;
   int64_t shape[TILEFOLD_MAX_RANK];
@@ -77,7 +88,10 @@ tilefold_tensor tilefold_contiguous(void* data, tilefold_dtype dtype, int rank,
                                     const int64_t* shape);
 
 typedef enum tilefold_granularity {
-  TILEFOLD_PER_TENSOR, TILEFOLD_PER_HEAD, TILEFOLD_PER_TOKEN, TILEFOLD_PER_PAGE
+  TILEFOLD_PER_TENSOR,
+  TILEFOLD_PER_HEAD,
+  TILEFOLD_PER_TOKEN,
+  TILEFOLD_PER_PAGE
 } tilefold_granularity;
 
 typedef struct tilefold_tensors {
@@ -89,7 +103,8 @@ typedef struct tilefold_tensors {
   tilefold_tensor sinks, alibi_slopes, bias, query_starts, key_starts;
 } tilefold_tensors;
 
-/* ---- formulas: reference counted by copies inside problems and plans; free your own handle --------- */
+/* ---- formulas: reference counted by copies inside problems and plans; free your own handle
+ * --------- */
 
 typedef struct tilefold_mask tilefold_mask;
 typedef struct tilefold_score tilefold_score;
@@ -98,7 +113,8 @@ typedef struct tilefold_place {
   int32_t batch, query_head, kv_head, query_length, key_length, offset;
 } tilefold_place;
 
-/* Null on failure, with tilefold_last_error(). Null means "keeps every key" where a mask is taken. */
+/* Null on failure, with tilefold_last_error(). Null means "keeps every key" where a mask is taken.
+ */
 tilefold_mask* tilefold_mask_causal(void);
 tilefold_mask* tilefold_mask_window(int32_t left, int32_t right);
 tilefold_mask* tilefold_mask_prefix(const tilefold_tensor* lengths);
@@ -106,13 +122,14 @@ tilefold_mask* tilefold_mask_documents(const tilefold_tensor* ids);
 tilefold_mask* tilefold_mask_and(const tilefold_mask* a, const tilefold_mask* b);
 tilefold_mask* tilefold_mask_or(const tilefold_mask* a, const tilefold_mask* b);
 tilefold_mask* tilefold_mask_not(const tilefold_mask* a);
-/* keep: non-zero where query q sees key k; called from many threads. classify may be null; it answers
- * for all q in [q_low, q_high] and k in [k_low, k_high]: 0 none, 1 some, 2 all. */
-tilefold_mask* tilefold_mask_custom(
-    int (*keep)(void* user, int32_t q, int32_t k, const tilefold_place* at),
-    int (*classify)(void* user, int32_t q_low, int32_t q_high, int32_t k_low, int32_t k_high,
-                    const tilefold_place* at),
-    void* user);
+/* keep: non-zero where query q sees key k; called from many threads. classify may be null; it
+ * answers for all q in [q_low, q_high] and k in [k_low, k_high]: 0 none, 1 some, 2 all. */
+tilefold_mask* tilefold_mask_custom(int (*keep)(void* user, int32_t q, int32_t k,
+                                                const tilefold_place* at),
+                                    int (*classify)(void* user, int32_t q_low, int32_t q_high,
+                                                    int32_t k_low, int32_t k_high,
+                                                    const tilefold_place* at),
+                                    void* user);
 void tilefold_mask_free(tilefold_mask* mask);
 
 tilefold_score* tilefold_score_softcap(double cap);
@@ -121,12 +138,15 @@ tilefold_score* tilefold_score_bias(const tilefold_tensor* bias);
 tilefold_score* tilefold_score_chain(const tilefold_score* first, const tilefold_score* second);
 void tilefold_score_free(tilefold_score* score);
 
-/* ---- problems ---------------------------------------------------------------------------------- */
+/* ---- problems ----------------------------------------------------------------------------------
+ */
 
 typedef enum tilefold_page_layout { TILEFOLD_NHD = 0, TILEFOLD_HND = 1 } tilefold_page_layout;
 typedef enum tilefold_output { TILEFOLD_FINISHED = 0, TILEFOLD_PARTIAL = 1 } tilefold_output;
 typedef enum tilefold_backend {
-  TILEFOLD_BACKEND_AUTOMATIC = 0, TILEFOLD_BACKEND_CPU = 1, TILEFOLD_BACKEND_CUDA = 2
+  TILEFOLD_BACKEND_AUTOMATIC = 0,
+  TILEFOLD_BACKEND_CPU = 1,
+  TILEFOLD_BACKEND_CUDA = 2
 } tilefold_backend;
 
 typedef struct tilefold_problem {
@@ -143,14 +163,15 @@ typedef struct tilefold_problem {
   int32_t output;          /* tilefold_output */
   int32_t batch_invariant; /* 0 or 1 */
   int64_t query_capacity, key_capacity, page_capacity; /* -1: not given */
-  int32_t backend;         /* tilefold_backend */
-  int32_t threads;         /* 0: all cores */
+  int32_t backend;                                     /* tilefold_backend */
+  int32_t threads;                                     /* 0: all cores */
 } tilefold_problem;
 
 /* Sets the size, absent tensors and the default of every option. */
 void tilefold_problem_init(tilefold_problem* problem);
 
-/* ---- computing --------------------------------------------------------------------------------- */
+/* ---- computing ---------------------------------------------------------------------------------
+ */
 
 typedef struct tilefold_plan tilefold_plan;
 
@@ -163,7 +184,8 @@ tilefold_status tilefold_plan_prepare(tilefold_plan* plan);
 /* workspace may be null: the plan's own. stream is a cudaStream_t, null for the CPU backend. */
 tilefold_status tilefold_plan_run(const tilefold_plan* plan, const tilefold_tensors* tensors,
                                   void* workspace, size_t workspace_bytes, void* stream);
-/* Writes at most `capacity` bytes with the final NUL; returns the bytes that the whole text needs. */
+/* Writes at most `capacity` bytes with the final NUL; returns the bytes that the whole text needs.
+ */
 size_t tilefold_plan_explain(const tilefold_plan* plan, char* text, size_t capacity);
 uint32_t tilefold_plan_status(const tilefold_plan* plan);
 

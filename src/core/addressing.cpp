@@ -36,7 +36,8 @@ float descale_at(const Descale& descale, const DescalePoint& point, KeyLayout la
   switch (descale.per) {
     case Granularity::tensor: return values[0];
     case Granularity::head: return values[point.head * scale.stride(0)];
-    case Granularity::page: return values[point.page * scale.stride(0) + point.head * scale.stride(1)];
+    case Granularity::page:
+      return values[point.page * scale.stride(0) + point.head * scale.stride(1)];
     case Granularity::token: break;
   }
   if (layout == KeyLayout::paged)

@@ -15,19 +15,36 @@ struct DTypeName {
 };
 // The first name of each type is the one that is printed.
 constexpr DTypeName dtype_names[] = {
-    {"f64", DType::f64},        {"f32", DType::f32},        {"f16", DType::f16},
-    {"bf16", DType::bf16},      {"e4m3", DType::e4m3},      {"e5m2", DType::e5m2},
-    {"i64", DType::i64},        {"i32", DType::i32},        {"i8", DType::i8},
-    {"u8", DType::u8},          {"bool", DType::boolean},   {"float64", DType::f64},
-    {"double", DType::f64},     {"float32", DType::f32},    {"float", DType::f32},
-    {"float16", DType::f16},    {"half", DType::f16},       {"bfloat16", DType::bf16},
-    {"float8_e4m3fn", DType::e4m3}, {"float8_e4m3", DType::e4m3}, {"float8_e5m2", DType::e5m2},
-    {"int64", DType::i64},      {"int32", DType::i32},      {"int8", DType::i8},
-    {"uint8", DType::u8},       {"boolean", DType::boolean},
+    {"f64", DType::f64},
+    {"f32", DType::f32},
+    {"f16", DType::f16},
+    {"bf16", DType::bf16},
+    {"e4m3", DType::e4m3},
+    {"e5m2", DType::e5m2},
+    {"i64", DType::i64},
+    {"i32", DType::i32},
+    {"i8", DType::i8},
+    {"u8", DType::u8},
+    {"bool", DType::boolean},
+    {"float64", DType::f64},
+    {"double", DType::f64},
+    {"float32", DType::f32},
+    {"float", DType::f32},
+    {"float16", DType::f16},
+    {"half", DType::f16},
+    {"bfloat16", DType::bf16},
+    {"float8_e4m3fn", DType::e4m3},
+    {"float8_e4m3", DType::e4m3},
+    {"float8_e5m2", DType::e5m2},
+    {"int64", DType::i64},
+    {"int32", DType::i32},
+    {"int8", DType::i8},
+    {"uint8", DType::u8},
+    {"boolean", DType::boolean},
 };
 
-// A small binary floating-point format: sign, exponent and mantissa widths. `finite_top` formats (e4m3)
-// use the largest exponent for numbers too and keep one code, all ones, for NaN.
+// A small binary floating-point format: sign, exponent and mantissa widths. `finite_top` formats
+// (e4m3) use the largest exponent for numbers too and keep one code, all ones, for NaN.
 struct SmallFormat {
   int exponent_bits, mantissa_bits;
   bool finite_top;
@@ -70,16 +87,16 @@ std::uint32_t encode(float magnitude, SmallFormat format, std::uint32_t largest,
   // At most 2^(mantissa_bits + 1): exact in float; nearbyint rounds ties to even.
   const auto steps = std::uint32_t(std::nearbyint(std::ldexp(magnitude, -step)));
   // Codes are consecutive across exponents, so a carry into the next exponent needs no care.
-  const std::uint32_t base =
-      std::uint32_t(step + format.mantissa_bits - lowest) << format.mantissa_bits;
+  const std::uint32_t base = std::uint32_t(step + format.mantissa_bits - lowest)
+                             << format.mantissa_bits;
   const std::uint32_t code = base + steps;
   return code > largest ? overflow : code;
 }
 
-template <std::size_t codes>
-std::array<float, codes> decode_table(SmallFormat format) {
+template <std::size_t codes> std::array<float, codes> decode_table(SmallFormat format) {
   std::array<float, codes> table{};
-  for (std::size_t code = 0; code < codes; ++code) table[code] = decode(std::uint32_t(code), format);
+  for (std::size_t code = 0; code < codes; ++code)
+    table[code] = decode(std::uint32_t(code), format);
   return table;
 }
 
@@ -107,15 +124,13 @@ float to_float(float8_e5m2 x) noexcept {
   return table[x.bits];
 }
 
-template <>
-float16 round_to<float16>(float x) noexcept {
+template <> float16 round_to<float16>(float x) noexcept {
   const std::uint32_t sign = std::signbit(x) ? 0x8000u : 0u;
   if (std::isnan(x)) return {std::uint16_t(sign | 0x7e00u)};
   return {std::uint16_t(sign | encode(std::fabs(x), half_format, 0x7bffu, 0x7c00u))};
 }
 
-template <>
-bfloat16 round_to<bfloat16>(float x) noexcept {
+template <> bfloat16 round_to<bfloat16>(float x) noexcept {
   std::uint32_t wide;
   std::memcpy(&wide, &x, sizeof wide);
   // A NaN whose payload lies in the lower half would round to infinity: set the quiet bit instead.
@@ -123,15 +138,13 @@ bfloat16 round_to<bfloat16>(float x) noexcept {
   return {std::uint16_t((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16)};
 }
 
-template <>
-float8_e4m3 round_to<float8_e4m3>(float x) noexcept {
+template <> float8_e4m3 round_to<float8_e4m3>(float x) noexcept {
   const std::uint32_t sign = std::signbit(x) ? 0x80u : 0u;
   if (std::isnan(x)) return {std::uint8_t(sign | 0x7fu)};
   return {std::uint8_t(sign | encode(std::fabs(x), e4m3_format, 0x7eu, 0x7eu))};
 }
 
-template <>
-float8_e5m2 round_to<float8_e5m2>(float x) noexcept {
+template <> float8_e5m2 round_to<float8_e5m2>(float x) noexcept {
   const std::uint32_t sign = std::signbit(x) ? 0x80u : 0u;
   if (std::isnan(x)) return {std::uint8_t(sign | 0x7eu)};
   return {std::uint8_t(sign | encode(std::fabs(x), e5m2_format, 0x7bu, 0x7bu))};

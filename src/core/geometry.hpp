@@ -1,6 +1,7 @@
 // A problem after every check: sizes, lengths and addresses as plain numbers.
 //
-// resolve() is the only way to make one; plan(), backends and the reference read it and re-check nothing.
+// resolve() is the only way to make one; plan(), backends and the reference read it and re-check
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -55,26 +56,27 @@ struct Geometry {
   }
 };
 
-/// Checks everything the host can see and throws Error naming the argument. Reads lengths and tables
-/// that are on the host; reads no activation. Pointers of query, key, value and out may be null: a
-/// description plans as well as tensors do.
+/// Checks everything the host can see and throws Error naming the argument. Reads lengths and
+/// tables that are on the host; reads no activation. Pointers of query, key, value and out may be
+/// null: a description plans as well as tensors do.
 Geometry resolve(const Problem& problem);
 
 /// What only run() can check: pointers present, aligned, outputs that overlap nothing.
 void check_memory(const Tensors& tensors);
 
-/// The same checks one by one, for callers with tensors of their own: a present pointer on its element's
-/// boundary; an output whose elements are apart; two tensors that share no memory.
+/// The same checks one by one, for callers with tensors of their own: a present pointer on its
+/// element's boundary; an output whose elements are apart; two tensors that share no memory.
 void require_usable(const char* name, const TensorView& tensor);
 void require_separate_elements(const char* name, const TensorView& output);
 void require_disjoint(const char* output_name, const TensorView& output, const char* other_name,
                       const TensorView& other);
 
-/// Throws Error(plan_mismatch) unless `given` has the dtypes, shapes, strides and devices of `planned`.
+/// Throws Error(plan_mismatch) unless `given` has the dtypes, shapes, strides and devices of
+/// `planned`.
 void check_same_description(const Tensors& planned, const Tensors& given);
 
-/// Throws Error(plan_mismatch) unless the host lengths and tables of `given` say what they said when
-/// `geometry` was resolved; refuses page ids outside the pool. Allocates nothing.
+/// Throws Error(plan_mismatch) unless the host lengths and tables of `given` say what they said
+/// when `geometry` was resolved; refuses page ids outside the pool. Allocates nothing.
 void check_same_lengths(const Geometry& geometry, const Tensors& given, const Options& options);
 
 /// The value tensor: options.value_source decides whether it is a view of the key.

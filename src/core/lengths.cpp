@@ -52,8 +52,7 @@ Rows query_rows(const Geometry& geometry, const Tensors& tensors, int index) {
 }
 
 std::int64_t listed_length(const Geometry& geometry, const PageTable& pages, int index) {
-  const Rows range =
-      cumulative(pages.indptr, "page indptr", pages.indices.dim(0), index);
+  const Rows range = cumulative(pages.indptr, "page indptr", pages.indices.dim(0), index);
   const std::int64_t last = index_at(pages.last_page_size, index);
   if (range.length == 0) {
     if (last != 0)
@@ -104,8 +103,8 @@ Sequence read_sequence(const Geometry& geometry, const Tensors& tensors, const O
   const Rows query = query_rows(geometry, tensors, index);
   const Rows key = key_rows(geometry, tensors, index);
   if (query.length >= position_limit || key.length >= position_limit)
-    refuse("the length of sequence " + std::to_string(index),
-           std::max(query.length, key.length), "at most 2^30 - 1 rows are supported");
+    refuse("the length of sequence " + std::to_string(index), std::max(query.length, key.length),
+           "at most 2^30 - 1 rows are supported");
   check_capacity("query_length", query.length, options.capacity.query_length, index);
   check_capacity("key_length", key.length, options.capacity.key_length, index);
 
@@ -120,8 +119,8 @@ Sequence read_sequence(const Geometry& geometry, const Tensors& tensors, const O
   sequence.key_length = int(key.length);
   sequence.query_start = position("query", start(positions.query, tensors.query_starts),
                                   positions.query.stride, query.length);
-  sequence.key_start = position("key", start(positions.key, tensors.key_starts),
-                                positions.key.stride, key.length);
+  sequence.key_start =
+      position("key", start(positions.key, tensors.key_starts), positions.key.stride, key.length);
   sequence.offset = int(options.positions ? positions.offset : key.length - query.length);
   return sequence;
 }
@@ -132,9 +131,12 @@ void check_pages(const Geometry& geometry, const Tensors& tensors, const Options
   if (rows.query_length == 0 || rows.key_length == 0) return;
   const PageList list(tensors.pages, sequence);
   const int pages = (rows.key_length - 1) / geometry.page_size + 1;
-  const auto interval = [](int a, int b) { return score::Interval(std::min(a, b), std::max(a, b)); };
-  const score::Interval queries = interval(geometry.query_position(sequence, 0),
-                                           geometry.query_position(sequence, rows.query_length - 1));
+  const auto interval = [](int a, int b) {
+    return score::Interval(std::min(a, b), std::max(a, b));
+  };
+  const score::Interval queries =
+      interval(geometry.query_position(sequence, 0),
+               geometry.query_position(sequence, rows.query_length - 1));
   for (int p = 0; p < pages; ++p) {
     if (list[p] >= 0 && list[p] < geometry.pages) continue;
     const int first = p * geometry.page_size;

@@ -5,8 +5,8 @@
 
 namespace tilefold::core {
 
-/// Reads everything that Geometry::sequences holds of sequence `index` and checks it: order, bounds,
-/// positions. Throws Error(length_invalid, ...) naming the argument. Allocates nothing.
+/// Reads everything that Geometry::sequences holds of sequence `index` and checks it: order,
+/// bounds, positions. Throws Error(length_invalid, ...) naming the argument. Allocates nothing.
 Sequence read_sequence(const Geometry& geometry, const Tensors& tensors, const Options& options,
                        int index);
 

@@ -16,8 +16,7 @@ struct Named {
 };
 
 // Calls visit for every tensor that may be present; outputs come first.
-template <class Visit>
-void each_tensor(const Tensors& t, const Visit& visit) {
+template <class Visit> void each_tensor(const Tensors& t, const Visit& visit) {
   const Named all[] = {{"out", &t.out},
                        {"lse", &t.lse},
                        {"query", &t.query},
@@ -115,10 +114,9 @@ void require_usable(const char* name, const TensorView& tensor) {
   const std::uintptr_t past =
       reinterpret_cast<std::uintptr_t>(tensor.data()) % std::uintptr_t(bytes_of(tensor.dtype()));
   if (past != 0)
-    throw Error(ErrorCode::misaligned,
-                std::string(name) + " starts " + std::to_string(past) +
-                    " bytes past a multiple of its element's " +
-                    std::to_string(bytes_of(tensor.dtype())) + " bytes");
+    throw Error(ErrorCode::misaligned, std::string(name) + " starts " + std::to_string(past) +
+                                           " bytes past a multiple of its element's " +
+                                           std::to_string(bytes_of(tensor.dtype())) + " bytes");
 }
 
 void require_separate_elements(const char* name, const TensorView& output) {
@@ -130,8 +128,8 @@ void require_separate_elements(const char* name, const TensorView& output) {
 void require_disjoint(const char* output_name, const TensorView& output, const char* other_name,
                       const TensorView& other) {
   if (output.present() && other.present() && overlap(output, other))
-    throw Error(ErrorCode::overlap, std::string(output_name) + " shares memory with " +
-                                        other_name + ": outputs must overlap nothing");
+    throw Error(ErrorCode::overlap, std::string(output_name) + " shares memory with " + other_name +
+                                        ": outputs must overlap nothing");
 }
 
 void check_memory(const Tensors& tensors) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #ifdef TILEFOLD_THREADS_TBB
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #else
@@ -22,8 +23,8 @@ int thread_count(int wanted) {
 
 namespace {
 
-// Items are taken one at a time from a counter: they start in ascending order, which is the schedule's
-// longest-first order, and a slow item delays nobody.
+// Items are taken one at a time from a counter: they start in ascending order, which is the
+// schedule's longest-first order, and a slow item delays nobody.
 struct Loop {
   std::int64_t count;
   LoopBody body;
@@ -52,11 +53,13 @@ void parallel_for(std::int64_t count, int threads, LoopBody body) {
   }
   Loop loop{count, body, {}, {}, {}};
 #ifdef TILEFOLD_THREADS_TBB
-  // One task a slot. The simple partitioner with grain 1 never merges two slots into one task, and a
-  // slot that no thread picks up in time finds the counter exhausted: correct with fewer threads too.
-  tbb::task_arena arena(threads);
+  // One task a slot. The simple partitioner with grain 1 never merges two slots into one task, and
+  // a slot that no thread picks up in time finds the counter exhausted: correct with fewer threads
+  // too.
+  tbb::task_arena arena(std::min(threads, tbb::info::default_concurrency()));
   arena.execute([&] {
-    tbb::parallel_for(0, threads, 1, [&](int slot) { loop.work(slot); }, tbb::simple_partitioner{});
+    tbb::parallel_for(
+        0, threads, 1, [&](int slot) { loop.work(slot); }, tbb::simple_partitioner{});
   });
 #else
   std::vector<std::thread> team;

@@ -32,7 +32,8 @@ void require_extent(const char* name, const TensorView& tensor, int axis, std::i
                                           " must be " + std::to_string(extent) + ", " + meaning);
 }
 
-void require_dtype(const char* name, const TensorView& tensor, std::initializer_list<DType> allowed) {
+void require_dtype(const char* name, const TensorView& tensor,
+                   std::initializer_list<DType> allowed) {
   std::string names;
   for (const DType type : allowed) {
     if (tensor.dtype() == type) return;
@@ -57,8 +58,7 @@ std::int64_t checked_size(const char* name, std::int64_t size, std::int64_t limi
 
 class Resolver {
  public:
-  explicit Resolver(const Problem& problem)
-      : problem_(problem), t_(problem.tensors), o_(problem.options) {}
+  explicit Resolver(const Problem& problem) : t_(problem.tensors), o_(problem.options) {}
 
   Geometry run() {
     check_presence();
@@ -87,7 +87,8 @@ class Resolver {
   void check_page_table();
   void check_options();
   void check_side_tensors();
-  void check_descale(const char* name, const Descale& descale, const TensorView& tensor, bool query);
+  void check_descale(const char* name, const Descale& descale, const TensorView& tensor,
+                     bool query);
   void check_descale_shape(const char* name, const Descale& descale, const TensorView& tensor,
                            bool query);
   void read_lengths();
@@ -96,7 +97,6 @@ class Resolver {
   void check_formulas();
   bool paged() const { return g_.key_layout == KeyLayout::paged; }
 
-  const Problem& problem_;
   const Tensors& t_;
   const Options& o_;
   TensorView value_;
@@ -135,11 +135,16 @@ void Resolver::check_presence() {
 void Resolver::check_devices() {
   const Device device = t_.query.device();
   const std::pair<const char*, const TensorView*> all[] = {
-      {"key", &t_.key},           {"value", &value_},
-      {"out", &t_.out},           {"lse", &t_.lse},
-      {"sinks", &t_.sinks},       {"alibi_slopes", &t_.alibi_slopes},
-      {"bias", &t_.bias},         {"query_descale", &t_.query_descale.scale},
-      {"key_descale", &t_.key_descale.scale}, {"value_descale", &t_.value_descale.scale}};
+      {"key", &t_.key},
+      {"value", &value_},
+      {"out", &t_.out},
+      {"lse", &t_.lse},
+      {"sinks", &t_.sinks},
+      {"alibi_slopes", &t_.alibi_slopes},
+      {"bias", &t_.bias},
+      {"query_descale", &t_.query_descale.scale},
+      {"key_descale", &t_.key_descale.scale},
+      {"value_descale", &t_.value_descale.scale}};
   for (const auto& [name, tensor] : all)
     if (tensor->present() && tensor->device() != device)
       refuse(ErrorCode::device_mismatch, std::string(name) + " is on " +
@@ -186,8 +191,9 @@ void Resolver::check_layouts() {
 void Resolver::check_paged_pool() {
   if (t_.key.rank() != 4)
     refuse(ErrorCode::shape_mismatch,
-           is("key", t_.key) + "with a page table it must be [pages, page_size, Hkv, D] (NHD) or "
-                               "[pages, Hkv, page_size, D] (HND)");
+           is("key", t_.key) +
+               "with a page table it must be [pages, page_size, Hkv, D] (NHD) or "
+               "[pages, Hkv, page_size, D] (HND)");
   const int slot_axis = o_.page_layout == PageLayout::nhd ? 1 : 2;
   g_.pages = checked_size("the number of pages", t_.key.dim(0), INT32_MAX);
   g_.page_size = int(checked_size("the page size", t_.key.dim(slot_axis), 1 << 20));
@@ -243,7 +249,8 @@ void Resolver::check_dtypes() {
 
 void check_lengths_tensor(const char* name, const TensorView& tensor, std::int64_t entries) {
   require_rank(name, tensor, 1, 1, "[" + std::to_string(entries) + "]");
-  require_extent(name, tensor, 0, entries, "one entry a sequence (cu_seqlens and indptr: one more)");
+  require_extent(name, tensor, 0, entries,
+                 "one entry a sequence (cu_seqlens and indptr: one more)");
   require_dtype(name, tensor, {DType::i32, DType::i64});
   if (tensor.device() == Device::cpu() && tensor.data() == nullptr && entries > 0)
     refuse(ErrorCode::missing_argument, std::string(name) + " has a null pointer: plan() reads it");
@@ -289,7 +296,8 @@ void Resolver::check_page_table() {
     require_extent("page table", pages.table, 0, g_.batch, "the number of sequences");
     require_dtype("page table", pages.table, {DType::i32});
     if (!t_.key_lengths.present())
-      refuse(ErrorCode::missing_argument, "key_lengths is absent: a page table [B, max_pages] needs it");
+      refuse(ErrorCode::missing_argument,
+             "key_lengths is absent: a page table [B, max_pages] needs it");
     if (o_.capacity.pages_per_row && pages.table.dim(1) > *o_.capacity.pages_per_row)
       refuse(ErrorCode::capacity_exceeded, is("page table", pages.table) +
                                                "capacity.pages_per_row is " +
@@ -311,8 +319,9 @@ void Resolver::check_options() {
   g_.scale = o_.scale.value_or(1.0 / std::sqrt(double(g_.head_dim)));
   if (!std::isfinite(g_.scale)) refuse(ErrorCode::invalid_argument, "scale is not finite");
   if (o_.softcap && (!(*o_.softcap > 0) || std::isinf(*o_.softcap)))
-    refuse(ErrorCode::invalid_argument, "softcap is " + std::to_string(*o_.softcap) +
-                                            ": it must be positive and finite; leave it out for none");
+    refuse(ErrorCode::invalid_argument,
+           "softcap is " + std::to_string(*o_.softcap) +
+               ": it must be positive and finite; leave it out for none");
   if (o_.threads < 0)
     refuse(ErrorCode::invalid_argument,
            "threads is " + std::to_string(o_.threads) + ": it must be 0 (all cores) or more");
@@ -321,22 +330,22 @@ void Resolver::check_options() {
     constexpr std::int64_t limit = std::int64_t{1} << 30;
     const auto small = [](std::int64_t x) { return x > -limit && x < limit; };
     if (p.query.stride == 0 || p.key.stride == 0 || !small(p.query.stride) || !small(p.key.stride))
-      refuse(ErrorCode::invalid_argument,
-             "position strides are " + std::to_string(p.query.stride) + " (query) and " +
-                 std::to_string(p.key.stride) + " (key): they must not be 0, nor reach 2^30");
+      refuse(ErrorCode::invalid_argument, "position strides are " + std::to_string(p.query.stride) +
+                                              " (query) and " + std::to_string(p.key.stride) +
+                                              " (key): they must not be 0, nor reach 2^30");
     if (!small(p.offset) || !small(p.query.start) || !small(p.key.start))
-      refuse(ErrorCode::invalid_argument,
-             "positions.offset is " + std::to_string(p.offset) + ", starts are " +
-                 std::to_string(p.query.start) + " and " + std::to_string(p.key.start) +
-                 ": they must lie within +-2^30");
+      refuse(ErrorCode::invalid_argument, "positions.offset is " + std::to_string(p.offset) +
+                                              ", starts are " + std::to_string(p.query.start) +
+                                              " and " + std::to_string(p.key.start) +
+                                              ": they must lie within +-2^30");
     g_.query_stride = int(p.query.stride);
     g_.key_stride = int(p.key.stride);
   }
   for (const auto& capacity :
        {o_.capacity.query_length, o_.capacity.key_length, o_.capacity.pages_per_row})
     if (capacity && *capacity < 0)
-      refuse(ErrorCode::invalid_argument, "a capacity is " + std::to_string(*capacity) +
-                                              ": capacities are 0 or more");
+      refuse(ErrorCode::invalid_argument,
+             "a capacity is " + std::to_string(*capacity) + ": capacities are 0 or more");
   if (o_.output == OutputKind::partial && t_.sinks.present())
     refuse(ErrorCode::conflicting_argument,
            "sinks are present with a partial output: a sink joins once, in merge()");
@@ -396,20 +405,23 @@ void Resolver::check_descale_shape(const char* name, const Descale& descale,
   switch (descale.per) {
     case Granularity::tensor:
       if (descale.scale.element_count() != 1)
-        refuse(ErrorCode::shape_mismatch, is(name, descale.scale) + "per tensor it has one element");
+        refuse(ErrorCode::shape_mismatch,
+               is(name, descale.scale) + "per tensor it has one element");
       return;
     case Granularity::head: wanted = {heads}; break;
     case Granularity::page: wanted = {g_.pages, heads}; break;
     case Granularity::token:
-      if (!query && paged()) wanted = {g_.pages, g_.page_size, heads};
-      else if (tensor.rank() == 4) wanted = {tensor.dim(0), tensor.dim(1), heads};
-      else wanted = {tensor.dim(0), heads};
+      if (!query && paged())
+        wanted = {g_.pages, g_.page_size, heads};
+      else if (tensor.rank() == 4)
+        wanted = {tensor.dim(0), tensor.dim(1), heads};
+      else
+        wanted = {tensor.dim(0), heads};
       break;
   }
   if (descale.scale.shape() != wanted)
-    refuse(ErrorCode::shape_mismatch,
-           is(name, descale.scale) + "it must be " +
-               TensorView(nullptr, DType::f32, wanted).to_string());
+    refuse(ErrorCode::shape_mismatch, is(name, descale.scale) + "it must be " +
+                                          TensorView(nullptr, DType::f32, wanted).to_string());
 }
 
 void Resolver::read_lengths() {
@@ -417,7 +429,8 @@ void Resolver::read_lengths() {
     if (!o_.capacity.query_length || !o_.capacity.key_length)
       refuse(ErrorCode::missing_argument,
              "lengths are on a device: capacity.query_length and capacity.key_length are needed");
-    g_.max_query_length = int(checked_size("capacity.query_length", *o_.capacity.query_length, 1 << 30));
+    g_.max_query_length =
+        int(checked_size("capacity.query_length", *o_.capacity.query_length, 1 << 30));
     g_.max_key_length = int(checked_size("capacity.key_length", *o_.capacity.key_length, 1 << 30));
     return;
   }
@@ -438,7 +451,8 @@ void Resolver::check_outputs() {
   const TensorView& out = t_.out;
   g_.out_dtype = out.dtype();
   const DType state = g_.computes_in_double() ? DType::f64 : DType::f32;
-  if (o_.output == OutputKind::partial) require_dtype("out (partial)", out, {state});
+  if (o_.output == OutputKind::partial)
+    require_dtype("out (partial)", out, {state});
   else if (g_.computes_in_double())
     require_dtype("out", out, {DType::f64, DType::f32, DType::f16, DType::bf16});
   else
@@ -465,10 +479,10 @@ void Resolver::check_bias_extent() {
   const auto check = [&](int axis, std::int64_t needed, const char* meaning) {
     const std::int64_t extent = t_.bias.dim(axis);
     // A dense axis fits exactly; where sequences differ in length the longest must fit.
-    const bool exact = axis < 2 || (axis == 2 ? g_.query_layout == QueryLayout::dense &&
-                                                    !t_.query_lengths.present()
-                                              : g_.key_layout == KeyLayout::dense &&
-                                                    !t_.key_lengths.present());
+    const bool exact =
+        axis < 2 ||
+        (axis == 2 ? g_.query_layout == QueryLayout::dense && !t_.query_lengths.present()
+                   : g_.key_layout == KeyLayout::dense && !t_.key_lengths.present());
     if (extent == needed || (extent == 1 && needed > 0) || (!exact && extent >= needed)) return;
     refuse(ErrorCode::shape_mismatch, is("bias", t_.bias) + "axis " + std::to_string(axis) +
                                           " must be 1 or " + (exact ? "" : "at least ") +
@@ -492,16 +506,8 @@ void Resolver::check_formulas() {
     extent.key_positions = std::max(
         extent.key_positions, reach(g_.key_position(b, 0), g_.key_position(b, s.key_length - 1)));
   }
-  const auto check = [&](const auto* node, const char* name) {
-    if (!node) return;
-    if (!node->readable_on(t_.query.device()))
-      refuse(ErrorCode::device_mismatch,
-             std::string("options.") + name + " (" + node->text() +
-                 ") reads memory that is not on " + to_string(t_.query.device()));
-    node->require_fit(extent);
-  };
-  check(o_.mask.node(), "mask");
-  check(o_.score.node(), "score");
+  if (o_.mask.node()) o_.mask.node()->require_fit(extent);
+  if (o_.score.node()) o_.score.node()->require_fit(extent);
 }
 
 }  // namespace

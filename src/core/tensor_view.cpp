@@ -18,8 +18,9 @@ Extents contiguous_strides(const Extents& shape) {
   std::int64_t step = 1;
   for (int axis = shape.size() - 1; axis >= 0; --axis) {
     strides[axis] = step;
-    // An empty tensor has no element to step over; its strides stay those of extent 1. A shape whose
-    // size passes int64 is refused when it is used, not here: the step then only has to be defined.
+    // An empty tensor has no element to step over; its strides stay those of extent 1. A shape
+    // whose size passes int64 is refused when it is used, not here: the step then only has to be
+    // defined.
     if (shape[axis] > 0 && __builtin_mul_overflow(step, shape[axis], &step)) step = 0;
   }
   return strides;
@@ -47,11 +48,15 @@ TensorView::TensorView(const void* data, DType dtype, const Extents& shape, Devi
 
 TensorView::TensorView(const void* data, DType dtype, const Extents& shape, const Extents& strides,
                        Device device)
-    : data_(data), shape_(shape), strides_(strides), device_(device), dtype_(dtype), present_(true) {
+    : data_(data),
+      shape_(shape),
+      strides_(strides),
+      device_(device),
+      dtype_(dtype),
+      present_(true) {
   if (shape.size() != strides.size())
-    throw Error(ErrorCode::shape_mismatch,
-                "strides " + list(strides) + " do not fit shape " + list(shape) +
-                    ": one stride an axis is needed");
+    throw Error(ErrorCode::shape_mismatch, "strides " + list(strides) + " do not fit shape " +
+                                               list(shape) + ": one stride an axis is needed");
   for (const std::int64_t extent : shape)
     if (extent < 0)
       throw Error(ErrorCode::shape_mismatch,
@@ -92,7 +97,8 @@ TensorView TensorView::slice(int axis, std::int64_t begin, std::int64_t end) con
 TensorView TensorView::transposed(int a, int b) const {
   if (a < 0 || b < 0 || a >= rank() || b >= rank())
     throw Error(ErrorCode::shape_mismatch, "axes " + std::to_string(a) + " and " +
-                                               std::to_string(b) + " are not both in " + to_string());
+                                               std::to_string(b) + " are not both in " +
+                                               to_string());
   TensorView turned = *this;
   std::swap(turned.shape_[a], turned.shape_[b]);
   std::swap(turned.strides_[a], turned.strides_[b]);
@@ -125,8 +131,8 @@ std::string TensorView::to_string() const {
 
 void TensorView::require_dtype(DType wanted) const {
   if (dtype_ != wanted)
-    throw Error(ErrorCode::dtype_mismatch, "the tensor is " + to_string() + ": it was read as " +
-                                               std::string(name(wanted)));
+    throw Error(ErrorCode::dtype_mismatch,
+                "the tensor is " + to_string() + ": it was read as " + std::string(name(wanted)));
 }
 
 }  // namespace tilefold

@@ -12,13 +12,6 @@ namespace tilefold::cpu {
 
 namespace {
 
-template <class F>
-BlockShape shape_of(const core::Geometry& g, const planner::Schedule& schedule,
-                    const TileKernel<F>& kernel) {
-  const int tiles = (schedule.tile.block_queries + kernel.lanes() - 1) / kernel.lanes();
-  return {tiles, g.head_dim, g.value_dim};
-}
-
 bool any_split(const core::Geometry& g, const planner::Schedule& schedule) {
   if (schedule.split_keys == 0) return false;
   for (const core::Sequence& s : g.sequences)
@@ -27,17 +20,16 @@ bool any_split(const core::Geometry& g, const planner::Schedule& schedule) {
 }
 
 /// The workspace: scratch of each thread, then the parts of split rows.
-template <class F>
-class Memory {
+template <class F> class Memory {
  public:
-  Memory(const core::Geometry& g, const planner::Schedule& schedule, const KernelPair<F>& kernels,
+  Memory(const core::Geometry& g, const planner::Schedule& schedule, const KernelSet<F>& kernels,
          int threads)
-      : kernels_(kernels), shape_(shape_of(g, schedule, kernels.wide)) {
-    slot_bytes_ = std::max(scratch_bytes(kernels.wide), scratch_bytes(kernels.narrow));
+      : geometry_(g), block_rows_(schedule.tile.block_queries) {
+    for (const TileKernel<F>* kernel : {&kernels.wide, &kernels.narrow, &kernels.precise}) {
+      slot_bytes_ = std::max(slot_bytes_, scratch_bytes(*kernel));
+      part_bytes_ = std::max(part_bytes_, part_bytes(*kernel));
+    }
     parts_begin_ = slot_bytes_ * std::size_t(threads);
-    Carver counting(nullptr);
-    BlockState<F>::carve(counting, shape_.tiles, kernels.wide.lanes(), shape_.value_dim);
-    part_bytes_ = counting.used();
     parts_ = any_split(g, schedule) ? std::size_t(schedule.items()) : 0;
   }
   std::size_t bytes() const { return parts_begin_ + parts_ * part_bytes_; }
@@ -48,14 +40,19 @@ class Memory {
   }
   BlockState<F> part(void* workspace, std::int64_t index, const TileKernel<F>& kernel) const {
     Carver carver(static_cast<char*>(workspace) + parts_begin_ + part_bytes_ * std::size_t(index));
-    return BlockState<F>::carve(carver, shape_for(kernel).tiles, kernel.lanes(), shape_.value_dim);
+    return BlockState<F>::carve(carver, shape_for(kernel).tiles, kernel.lanes(),
+                                geometry_.value_dim);
   }
 
  private:
   BlockShape shape_for(const TileKernel<F>& kernel) const {
-    BlockShape shape = shape_;
-    if (&kernel != &kernels_.wide) shape.tiles = 1;
-    return shape;
+    const int tiles = (block_rows_ + kernel.lanes() - 1) / kernel.lanes();
+    return {tiles, geometry_.head_dim, geometry_.value_dim};
+  }
+  std::size_t part_bytes(const TileKernel<F>& kernel) const {
+    Carver counting(nullptr);
+    BlockState<F>::carve(counting, shape_for(kernel).tiles, kernel.lanes(), geometry_.value_dim);
+    return counting.used();
   }
   std::size_t scratch_bytes(const TileKernel<F>& kernel) const {
     Carver counting(nullptr);
@@ -63,8 +60,8 @@ class Memory {
     return counting.used();
   }
 
-  KernelPair<F> kernels_;
-  BlockShape shape_;
+  const core::Geometry& geometry_;
+  int block_rows_;
   std::size_t slot_bytes_ = 0, parts_begin_ = 0, part_bytes_ = 0, parts_ = 0;
 };
 
@@ -92,18 +89,30 @@ struct SharedCounts {
   }
 };
 
-template <class F>
-void run_items(const Job& job, const KernelPair<F>& kernels, int threads, void* workspace,
-               SharedCounts& visited) {
+/// Registers that a kernel sets up once for all steps of an item.
+template <class F> class ThreadBracket {
+ public:
+  explicit ThreadBracket(const TileKernel<F>& kernel) : kernel_(kernel) { kernel_.begin_thread(); }
+  ~ThreadBracket() { kernel_.end_thread(); }
+  ThreadBracket(const ThreadBracket&) = delete;
+  ThreadBracket& operator=(const ThreadBracket&) = delete;
+
+ private:
+  const TileKernel<F>& kernel_;
+};
+
+template <class F> void run_items(const Job& job, const KernelSet<F>& kernels, int threads,
+                                  void* workspace, SharedCounts& visited) {
   const Memory<F> memory(job.geometry, job.schedule, kernels, threads);
   const std::int64_t items = job.schedule.items();
   // Under causal masks the last items are the longest: they start first.
   core::parallel_for(items, threads, [&](std::int64_t index, int slot) {
     const planner::WorkItem item = job.schedule.item(job.geometry, items - 1 - index);
-    const TileKernel<F>& kernel = kernels.of(item);
+    const TileKernel<F>& kernel = kernels.of(job.geometry, item);
     const Scratch<F> scratch = memory.scratch(workspace, slot, kernel);
     const BlockState<F> state =
         item.splits > 1 ? memory.part(workspace, item.part, kernel) : scratch.state;
+    const ThreadBracket<F> bracket(kernel);
     visited.add(Block<F>(job, item, kernel, scratch, state).compute());
     if (item.splits == 1) finish_rows(job, item, state, scratch.row);
   });
@@ -111,7 +120,7 @@ void run_items(const Job& job, const KernelPair<F>& kernels, int threads, void* 
   core::parallel_for(items, threads, [&](std::int64_t index, int slot) {
     const planner::WorkItem item = job.schedule.item(job.geometry, index);
     if (item.splits == 1 || item.split != 0) return;
-    const TileKernel<F>& kernel = kernels.of(item);
+    const TileKernel<F>& kernel = kernels.of(job.geometry, item);
     const std::int64_t rows = item.last_row - item.first_row;
     const int tiles = int((rows + kernel.lanes() - 1) / kernel.lanes());
     const BlockState<F> first = memory.part(workspace, item.part, kernel);
@@ -127,8 +136,8 @@ std::size_t workspace_bytes(const core::Geometry& geometry, const planner::Sched
                             int kernel_index, int threads) {
   threads = core::thread_count(threads);
   if (is_double(kernel_index))
-    return Memory<double>(geometry, schedule, double_pair(), threads).bytes();
-  return Memory<float>(geometry, schedule, float_pair(kernel_index), threads).bytes();
+    return Memory<double>(geometry, schedule, double_set(), threads).bytes();
+  return Memory<float>(geometry, schedule, float_set(kernel_index), threads).bytes();
 }
 
 void run(const Execution& execution, const Tensors& tensors, void* workspace, TileCounts* visited) {
@@ -137,9 +146,9 @@ void run(const Execution& execution, const Tensors& tensors, void* workspace, Ti
   SharedCounts counts;
   clear_unowned_rows(job);
   if (is_double(execution.kernel_index))
-    run_items(job, double_pair(), threads, workspace, counts);
+    run_items(job, double_set(), threads, workspace, counts);
   else
-    run_items(job, float_pair(execution.kernel_index), threads, workspace, counts);
+    run_items(job, float_set(execution.kernel_index), threads, workspace, counts);
   if (visited == nullptr) return;
   visited->none += counts.none;
   visited->partial += counts.partial;

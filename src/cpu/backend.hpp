@@ -23,8 +23,9 @@ struct Execution {
   int kernel_index;
   int threads;
 };
-/// Computes out and lse. Allocates nothing; workspace is 64-byte aligned and workspace_bytes() long.
-/// `visited`, where given, gains the counts of tiles that were loaded and of those that were not.
+/// Computes out and lse. Allocates nothing; workspace is 64-byte aligned and workspace_bytes()
+/// long. `visited`, where given, gains the counts of tiles that were loaded and of those that were
+/// not.
 void run(const Execution& execution, const Tensors& tensors, void* workspace, TileCounts* visited);
 
 }  // namespace tilefold::cpu

@@ -123,46 +123,52 @@ inline void hide_group(float* scores, int keys, int lanes) {
   for (int k = 0; k < keys; ++k) _mm512_store_ps(scores + k * lanes, hidden);
 }
 
-/// e^x for x <= 16, relative error below 6e-7; 0 below -87, where e^x leaves the normal floats (and
-/// at -inf); NaN stays NaN; e^0 is 1 exactly, so an unchanged maximum rescales by nothing.
+/// e^x, relative error below 1e-7 + 1e-7 |x|: x <= 8 here, and what is far below 0 weighs little.
+/// 0 at -inf and below the normal floats (see FlushSubnormals); NaN stays NaN; e^0 is 1 exactly.
 ///
-/// 2^(x log2 e) = 2^n 2^(j/16) 2^r with |r| <= 1/32. Adding 1.5 * 2^19 leaves 16 n + j in the low
-/// bits of z: the low four choose 2^(j/16), whose entry has j << 19 taken off, for the shift by 19
-/// that brings n to the exponent brings j to the mantissa's top. 11 instructions with the
-/// subtraction of the maximum; a polynomial over |r| <= 1/2 takes one more for the same error.
+/// 2^t = 2^floor(t) 2^r: VREDUCEPS gives r = t - floor(t) and VSCALEFPS multiplies by 2^floor(t),
+/// each one instruction of the two vector ports, and they treat -inf as it should be: r = 0, 2^-inf
+/// = 0. With the subtraction of the maximum an exponential is 9 instructions: no clamp, no mask.
 class WeightExp {
  public:
   // A constructor in words: the implicit one would be compiled without AVX-512.
   WeightExp() {
-    least_ = _mm512_set1_ps(-87.0f);
     log2e_ = _mm512_set1_ps(1.44269504f);
-    magic_ = _mm512_set1_ps(786432.0f);
-    // Least largest error of 1 + line r + curve r^2 against 2^r: 4.2e-7.
-    line_ = _mm512_set1_ps(0.6931878f);
-    curve_ = _mm512_set1_ps(0.2402265f);
-    sixteenths_ = _mm512_setr_epi32(
-        entry(0x3f800000, 0), entry(0x3f85aac3, 1), entry(0x3f8b95c2, 2), entry(0x3f91c3d3, 3),
-        entry(0x3f9837f0, 4), entry(0x3f9ef532, 5), entry(0x3fa5fed7, 6), entry(0x3fad583f, 7),
-        entry(0x3fb504f3, 8), entry(0x3fbd08a4, 9), entry(0x3fc5672a, 10), entry(0x3fce248c, 11),
-        entry(0x3fd744fd, 12), entry(0x3fe0ccdf, 13), entry(0x3feac0c7, 14), entry(0x3ff5257d, 15));
+    one_ = _mm512_set1_ps(1.0f);
+    // Least largest relative error against 2^r on [0, 1] with a constant term of 1: 8e-8.
+    c1_ = _mm512_set1_ps(0.693151312f);
+    c2_ = _mm512_set1_ps(0.240164449f);
+    c3_ = _mm512_set1_ps(0.0557999154f);
+    c4_ = _mm512_set1_ps(0.00901702793f);
+    c5_ = _mm512_set1_ps(0.00186713094f);
   }
   __m512 operator()(__m512 x) const {
-    const __mmask16 counts = _mm512_cmp_ps_mask(x, least_, _CMP_NLT_UQ);
-    const __m512 z = _mm512_fmadd_ps(x, log2e_, magic_);
-    const __m512 r = _mm512_fmsub_ps(x, log2e_, _mm512_sub_ps(z, magic_));
-    const __m512i bits = _mm512_castps_si512(z);
-    const __m512 power = _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_permutexvar_epi32(bits, sixteenths_), _mm512_slli_epi32(bits, 19)));
-    const __m512 slope = _mm512_fmadd_ps(r, curve_, line_);
-    return _mm512_maskz_fmadd_ps(counts, _mm512_mul_ps(power, r), slope, power);
+    constexpr int down = 1;  // rounding control: towards -inf, no fraction bits kept
+    const __m512 t = _mm512_mul_ps(x, log2e_);
+    const __m512 r = _mm512_reduce_ps(t, down);
+    __m512 p = _mm512_fmadd_ps(r, c5_, c4_);
+    p = _mm512_fmadd_ps(p, r, c3_);
+    p = _mm512_fmadd_ps(p, r, c2_);
+    p = _mm512_fmadd_ps(p, r, c1_);
+    p = _mm512_fmadd_ps(p, r, one_);
+    return _mm512_scalef_ps(p, t);
   }
 
  private:
-  static constexpr std::int32_t entry(std::uint32_t power_bits, std::uint32_t j) {
-    return std::int32_t(power_bits - (j << 19));
-  }
-  __m512 least_, log2e_, magic_, line_, curve_;
-  __m512i sixteenths_;
+  __m512 log2e_, one_, c1_, c2_, c3_, c4_, c5_;
+};
+
+/// A subnormal result of VSCALEFPS costs 200 cycles here; flushed to 0 it costs none. Rounding is
+/// set to nearest as well, whatever the caller's mode.
+class FlushSubnormals {
+ public:
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(0x9fc0); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+
+ private:
+  const unsigned before_;
 };
 
 /// bf16 pairs (even[lane], odd[lane]); round to nearest even, NaN stays NaN.
@@ -291,9 +297,9 @@ inline Seen absorb_group(const float* scores, int keys, int lanes, const GroupSt
   return Seen::keys;
 }
 
-/// Every group of the tile; the header of `weights` lists those that accumulate() has to visit.
-inline void absorb(const float* scores, int keys, int value_dim, int lanes,
-                   const RowState<float>& state, void* weights) {
+/// Every group of the tile. Never inlined, so that no arithmetic moves across FlushSubnormals.
+[[gnu::noinline]] inline void absorb_groups(const float* scores, int keys, int value_dim, int lanes,
+                                            const RowState<float>& state, void* weights) {
   auto* header = static_cast<Groups*>(weights);
   auto* blocks = static_cast<std::uint32_t*>(weights) + header_dwords;
   header->count = 0;
@@ -304,6 +310,13 @@ inline void absorb(const float* scores, int keys, int value_dim, int lanes,
                      blocks + g * group_weight_dwords) == Seen::keys)
       header->index[header->count++] = g;
   }
+}
+
+/// The header of `weights` lists the groups that accumulate() has to visit.
+inline void absorb(const float* scores, int keys, int value_dim, int lanes,
+                   const RowState<float>& state, void* weights) {
+  const FlushSubnormals flush;
+  absorb_groups(scores, keys, value_dim, lanes, state, weights);
 }
 
 }  // namespace tilefold::cpu::bf16

@@ -9,26 +9,22 @@ namespace tilefold::cpu {
 
 using score::Truth;
 
-template <class F>
-int Block<F>::tiles() const {
+template <class F> int Block<F>::tiles() const {
   const std::int64_t rows = item_.last_row - item_.first_row;
   return int((rows + kernel_.lanes() - 1) / kernel_.lanes());
 }
 
-template <class F>
-TileOfRows Block<F>::tile(int index) const {
+template <class F> TileOfRows Block<F>::tile(int index) const {
   const std::int64_t first = item_.first_row + std::int64_t(index) * kernel_.lanes();
   return {index, first, std::min(first + kernel_.lanes(), item_.last_row)};
 }
 
-template <class F>
-Truth Block<F>::ask(const TileOfRows& rows, int first_key, int last_key) const {
+template <class F> Truth Block<F>::ask(const TileOfRows& rows, int first_key, int last_key) const {
   return planner::answer(job_.geometry, job_.options.mask.node(), item_.sequence, item_.kv_head,
                          rows.first, rows.last, first_key, last_key);
 }
 
-template <class F>
-TileCounts Block<F>::compute() {
+template <class F> TileCounts Block<F>::compute() {
   state_.clear(tiles());
   load_queries();
   TileCounts counts;
@@ -51,8 +47,7 @@ TileCounts Block<F>::compute() {
   return counts;
 }
 
-template <class F>
-void Block<F>::load_queries() const {
+template <class F> void Block<F>::load_queries() const {
   const std::size_t packed = kernel_.packed_query_bytes(job_.geometry.head_dim);
   for (int t = 0; t < tiles(); ++t) {
     const TileOfRows rows = tile(t);
@@ -62,8 +57,7 @@ void Block<F>::load_queries() const {
   }
 }
 
-template <class F>
-void Block<F>::load(KeyTile& tile) const {
+template <class F> void Block<F>::load(KeyTile& tile) const {
   const Reuse reuse = tiles() > 1 ? Reuse::many : Reuse::once;
   const KeyRows::Request request{item_.sequence, item_.kv_head, tile.first, tile.last, reuse};
   tile.keys = job_.keys.read(request, kernel_.element(), scratch_.key_rows);
@@ -78,10 +72,9 @@ void Block<F>::load(KeyTile& tile) const {
   tile.loaded = true;
 }
 
-// Keys at the ends of a tile that no row of the block sees are not read: their memory, or their page,
-// may be anything. They would weigh exactly 0, so leaving them out changes no bit.
-template <class F>
-void Block<F>::clip(KeyTile& tile) const {
+// Keys at the ends of a tile that no row of the block sees are not read: their memory, or their
+// page, may be anything. They would weigh exactly 0, so leaving them out changes no bit.
+template <class F> void Block<F>::clip(KeyTile& tile) const {
   const int first = first_visible(tile.first, tile.last);
   const int last = last_visible(tile.first, tile.last);
   tile.first = first;
@@ -89,8 +82,7 @@ void Block<F>::clip(KeyTile& tile) const {
 }
 
 /// The first key in [first, last) that the mask may show to some row; `last` where there is none.
-template <class F>
-int Block<F>::first_visible(int first, int last) const {
+template <class F> int Block<F>::first_visible(int first, int last) const {
   const Truth truth = ask(all_rows(), first, last);
   if (truth.no()) return last;
   if (truth.yes() || last - first == 1) return first;
@@ -100,8 +92,7 @@ int Block<F>::first_visible(int first, int last) const {
 }
 
 /// One past the last key in [first, last) that the mask may show to some row; `first` for none.
-template <class F>
-int Block<F>::last_visible(int first, int last) const {
+template <class F> int Block<F>::last_visible(int first, int last) const {
   const Truth truth = ask(all_rows(), first, last);
   if (truth.no()) return first;
   if (truth.yes() || last - first == 1) return last;
@@ -110,12 +101,11 @@ int Block<F>::last_visible(int first, int last) const {
   return found > middle ? found : last_visible(first, middle);
 }
 
-// Scores of a tile are computed in slices of keys where the kernel reads keys as they are; a step of
-// prefetching follows each.
+// Scores of a tile are computed in slices of keys where the kernel reads keys as they are; a step
+// of prefetching follows each.
 constexpr int slice_keys = 8;
 
-template <class F>
-Prefetcher Block<F>::prefetcher(const KeyRange& next) const {
+template <class F> Prefetcher Block<F>::prefetcher(const KeyRange& next) const {
   const int slices = kernel_.packed_key_bytes(job_.geometry.head_dim) == 0
                          ? (kernel_.tile_keys() + slice_keys - 1) / slice_keys
                          : 1;
@@ -124,9 +114,8 @@ Prefetcher Block<F>::prefetcher(const KeyRange& next) const {
                     tiles() * (slices + 1));
 }
 
-template <class F>
-void Block<F>::visit(const KeyRange& range, Truth truth, Prefetcher& next,
-                     TileCounts& counts) const {
+template <class F> void Block<F>::visit(const KeyRange& range, Truth truth, Prefetcher& next,
+                                        TileCounts& counts) const {
   KeyTile keys{range.first, range.last, false, {}, {}};
   for (int t = 0; t < tiles(); ++t) {
     const TileOfRows rows = tile(t);
@@ -162,9 +151,8 @@ void Block<F>::score_keys(const TileOfRows& rows, const KeyTile& tile, Prefetche
   }
 }
 
-template <class F>
-void Block<F>::fold(const TileOfRows& rows, const KeyTile& tile, Truth truth,
-                    Prefetcher& next) const {
+template <class F> void Block<F>::fold(const TileOfRows& rows, const KeyTile& tile, Truth truth,
+                                       Prefetcher& next) const {
   const RowState<F> state = state_.tile(rows.index);
   score_keys(rows, tile, next);
   change_scores(rows, tile);
@@ -186,8 +174,7 @@ score::TilePositions Block<F>::positions(const planner::RowRun& run, const KeyTi
           g.place(item_.sequence, run.query_head)};
 }
 
-template <class F>
-void Block<F>::change_scores(const TileOfRows& rows, const KeyTile& tile) const {
+template <class F> void Block<F>::change_scores(const TileOfRows& rows, const KeyTile& tile) const {
   const int lanes = kernel_.lanes();
   if (job_.options.softcap)
     soft_cap(scratch_.scores, (tile.last - tile.first) * lanes, *job_.options.softcap);
@@ -199,8 +186,7 @@ void Block<F>::change_scores(const TileOfRows& rows, const KeyTile& tile) const 
     });
 }
 
-template <class F>
-void Block<F>::add_alibi(const TileOfRows& rows, const KeyTile& tile) const {
+template <class F> void Block<F>::add_alibi(const TileOfRows& rows, const KeyTile& tile) const {
   const core::Geometry& g = job_.geometry;
   const TensorView& slopes = job_.tensors.alibi_slopes;
   const int lanes = kernel_.lanes(), heads = slopes.rank() - 1;
@@ -221,8 +207,7 @@ void Block<F>::add_alibi(const TileOfRows& rows, const KeyTile& tile) const {
                   LinearBias<F>{scratch_.slope, scratch_.distance, g.key_stride});
 }
 
-template <class F>
-void Block<F>::add_bias(const TileOfRows& rows, const KeyTile& tile) const {
+template <class F> void Block<F>::add_bias(const TileOfRows& rows, const KeyTile& tile) const {
   for_each_run(rows, [&](const planner::RowRun& run) {
     for (int r = 0; r < run.count; ++r) add_bias_row(run, r, tile);
   });
@@ -241,17 +226,16 @@ void Block<F>::add_bias_row(const planner::RowRun& run, int row, const KeyTile& 
   for (int key = 0; key < keys; ++key) score[key * lanes] += scratch_.row[key * step];
 }
 
-template <class F>
-void Block<F>::hide(const TileOfRows& rows, const KeyTile& tile) const {
+template <class F> void Block<F>::hide(const TileOfRows& rows, const KeyTile& tile) const {
   for_each_run(rows, [&](const planner::RowRun& run) { hide_run(run, tile); });
 }
 
-template <class F>
-void Block<F>::hide_run(const planner::RowRun& run, const KeyTile& tile) const {
+template <class F> void Block<F>::hide_run(const planner::RowRun& run, const KeyTile& tile) const {
   const score::MaskNode& mask = *job_.options.mask.node();
   const score::TilePositions p = positions(run, tile);
-  const Truth truth = mask.classify(planner::positions_of(p.query_first, p.query_step, p.queries),
-                                    planner::positions_of(p.key_first, p.key_step, p.keys), p.place);
+  const Truth truth =
+      mask.classify(planner::positions_of(p.query_first, p.query_step, p.queries),
+                    planner::positions_of(p.key_first, p.key_step, p.keys), p.place);
   if (truth.yes()) return;
   const int lanes = kernel_.lanes();
   const F hidden = -std::numeric_limits<F>::infinity();

@@ -35,8 +35,7 @@ struct TileOfRows {
 };
 
 /// Folds the item's keys into scratch.state or into `state`; leaves it undivided.
-template <class F>
-class Block {
+template <class F> class Block {
  public:
   Block(const Job& job, const planner::WorkItem& item, const TileKernel<F>& kernel,
         const Scratch<F>& scratch, const BlockState<F>& state)
@@ -78,8 +77,7 @@ class Block {
   void hide_run(const planner::RowRun& run, const KeyTile& tile) const;
   score::TilePositions positions(const planner::RowRun& run, const KeyTile& tile) const;
 
-  template <class Visit>
-  void for_each_run(const TileOfRows& rows, const Visit& visit) const {
+  template <class Visit> void for_each_run(const TileOfRows& rows, const Visit& visit) const {
     planner::for_each_run(job_.geometry, item_.sequence, item_.kv_head, rows.first, rows.last,
                           visit);
   }

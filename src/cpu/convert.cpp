@@ -25,44 +25,58 @@ HWY_INLINE Vector Widen(const bfloat16* from) {
   const auto bits = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(from));
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), bits)));
 }
+// A small code's exponent and mantissa, shifted to f32's fields, are its number times 2^(bias -
+// 127); one multiplication by the inverse power repairs that exactly, small codes (f32 denormals)
+// included. `lowest_special` is the first code, without sign, of infinities and NaNs: those keep
+// their mantissa under f32's own top exponent.
+template <int Bits, int MantissaBits>
+HWY_INLINE Vector WidenCode(hn::Vec<Words> code, float power, std::uint32_t lowest_special) {
+  const auto size_bits = hn::Set(Words(), (1u << (Bits - 1)) - 1);
+  const auto size = hn::And(code, size_bits);
+  const auto sign = hn::BitCast(Floats(), hn::ShiftLeft<32 - Bits>(hn::AndNot(size_bits, code)));
+  const auto fields = hn::ShiftLeft<23 - MantissaBits>(size);
+  const auto number = hn::Mul(hn::BitCast(Floats(), fields), hn::Set(Floats(), power));
+  const auto special = hn::BitCast(Floats(), hn::Or(fields, hn::Set(Words(), 0x7f800000u)));
+  const auto is_special =
+      hn::RebindMask(Floats(), hn::Gt(size, hn::Set(Words(), lowest_special - 1)));
+  return hn::Or(hn::IfThenElse(is_special, special, number), sign);
+}
+template <class Code, class T> HWY_INLINE hn::Vec<Words> LoadCodes(const T* from) {
+  const hn::Rebind<Code, Floats> d;
+  return hn::PromoteTo(Words(), hn::LoadU(d, reinterpret_cast<const Code*>(from)));
+}
+HWY_INLINE Vector Widen(const float8_e4m3* from) {  // one special code: NaN, all bits set
+  return WidenCode<8, 3>(LoadCodes<std::uint8_t>(from), 0x1p120f, 0x7fu);
+}
+HWY_INLINE Vector Widen(const float8_e5m2* from) {
+  return WidenCode<8, 2>(LoadCodes<std::uint8_t>(from), 0x1p112f, 0x7cu);
+}
+
+// Where the target has no f16 instructions Highway 1.0.3 emulates them without infinities, NaNs and
+// the sign of zero.
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+HWY_INLINE Vector Widen(const float16* from) {
+  return WidenCode<16, 10>(LoadCodes<std::uint16_t>(from), 0x1p112f, 0x7c00u);
+}
+HWY_INLINE void Put(Vector x, float16* to) {
+  alignas(64) float lane[hn::MaxLanes(Floats())];
+  hn::Store(x, Floats(), lane);
+  for (std::size_t i = 0; i < hn::Lanes(Floats()); ++i) to[i] = round_to<float16>(lane[i]);
+}
+#else
 HWY_INLINE Vector Widen(const float16* from) {
   const hn::Rebind<std::uint16_t, Floats> half;
   const hn::Rebind<hwy::float16_t, Floats> number;
   const auto bits = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(from));
   return hn::PromoteTo(Floats(), hn::BitCast(number, bits));
 }
-
-// An fp8 code shifted to f32's exponent and mantissa fields is its number times 2^(bias - 127); one
-// multiplication by the inverse power repairs that exactly, small codes (f32 denormals) included.
-template <int MantissaBits>
-HWY_INLINE Vector WidenCode(hn::Vec<Words> code, float power) {
-  const auto size = hn::And(code, hn::Set(Words(), 0x7fu));
-  const auto sign = hn::ShiftLeft<24>(hn::AndNot(hn::Set(Words(), 0x7fu), code));
-  const auto fields = hn::BitCast(Floats(), hn::ShiftLeft<23 - MantissaBits>(size));
-  return hn::Or(hn::Mul(fields, hn::Set(Floats(), power)), hn::BitCast(Floats(), sign));
+HWY_INLINE void Put(Vector x, float16* to) {
+  const hn::Rebind<hwy::float16_t, Floats> number;
+  const hn::Rebind<std::uint16_t, Floats> half;
+  hn::StoreU(hn::BitCast(half, hn::DemoteTo(number, x)), half,
+             reinterpret_cast<std::uint16_t*>(to));
 }
-HWY_INLINE hn::Vec<Words> LoadCodes(const void* from) {
-  const hn::Rebind<std::uint8_t, Floats> byte;
-  return hn::PromoteTo(Words(), hn::LoadU(byte, static_cast<const std::uint8_t*>(from)));
-}
-HWY_INLINE Vector Widen(const float8_e4m3* from) {
-  const auto code = LoadCodes(from);
-  const auto is_nan = hn::Eq(hn::And(code, hn::Set(Words(), 0x7fu)), hn::Set(Words(), 0x7fu));
-  const auto nan = hn::BitCast(Floats(), hn::Set(Words(), 0x7fc00000u));
-  return hn::IfThenElse(hn::RebindMask(Floats(), is_nan), nan, WidenCode<3>(code, 0x1p120f));
-}
-HWY_INLINE Vector Widen(const float8_e5m2* from) {
-  const auto code = LoadCodes(from);
-  const auto size = hn::And(code, hn::Set(Words(), 0x7fu));
-  // Infinity and the NaNs keep their mantissa under f32's own top exponent.
-  const auto special = hn::BitCast(
-      Floats(), hn::Or(hn::Or(hn::ShiftLeft<24>(hn::AndNot(hn::Set(Words(), 0x7fu), code)),
-                              hn::Set(Words(), 0x7f800000u)),
-                       hn::ShiftLeft<21>(hn::And(code, hn::Set(Words(), 3u)))));
-  const auto is_special = hn::Gt(size, hn::Set(Words(), 0x7bu));
-  return hn::IfThenElse(hn::RebindMask(Floats(), is_special), special,
-                        WidenCode<2>(code, 0x1p112f));
-}
+#endif
 
 // One vector of f32 into each element type.
 HWY_INLINE void Put(Vector x, float* to) { hn::StoreU(x, Floats(), to); }
@@ -83,13 +97,6 @@ HWY_INLINE void Put(Vector x, bfloat16* to) {
   hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(chosen)), half,
              reinterpret_cast<std::uint16_t*>(to));
 }
-HWY_INLINE void Put(Vector x, float16* to) {
-  const hn::Rebind<hwy::float16_t, Floats> number;
-  const hn::Rebind<std::uint16_t, Floats> half;
-  hn::StoreU(hn::BitCast(half, hn::DemoteTo(number, x)), half,
-             reinterpret_cast<std::uint16_t*>(to));
-}
-
 // The last elements of a row pass through buffers of one vector, so that no element past the row is
 // read and every element takes the same path.
 template <class From, class To>
@@ -167,8 +174,8 @@ void store_row(const double* from, DType to_type, void* to, std::int64_t count) 
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const float narrow = float(from[i]);
-    convert_row(DType::f32, &narrow, to_type,
-                static_cast<char*>(to) + i * bytes_of(to_type), 1, 1.0f);
+    convert_row(DType::f32, &narrow, to_type, static_cast<char*>(to) + i * bytes_of(to_type), 1,
+                1.0f);
   }
 }
 

@@ -7,9 +7,9 @@
 
 namespace tilefold::cpu {
 
-/// to[i] = from[i] * factor for i in [0, count); `to_type` is f32, f64 or bf16. The widening is exact;
-/// a factor other than 1 rounds once, in f32 (f64 from f64). bf16 rounds to nearest even unless the
-/// source is bf16 or fp8, which it holds exactly.
+/// to[i] = from[i] * factor for i in [0, count); `to_type` is f32, f64 or bf16. The widening is
+/// exact; a factor other than 1 rounds once, in f32 (f64 from f64). bf16 rounds to nearest even
+/// unless the source is bf16 or fp8, which it holds exactly.
 void convert_row(DType from_type, const void* from, DType to_type, void* to, std::int64_t count,
                  float factor);
 

@@ -35,16 +35,15 @@ class RowTarget {
     for (int head = 0; head < heads; ++head) {
       const std::int64_t offset = address_.offset(sequence, row, head);
       std::memset(static_cast<char*>(out_.data()) + offset * bytes_of(out_.dtype()), 0, bytes);
-      if (lse_.present())
-        store_lse(sequence, row, head, -std::numeric_limits<double>::infinity());
+      if (lse_.present()) store_lse(sequence, row, head, -std::numeric_limits<double>::infinity());
     }
   }
 
  private:
   void store_lse(int sequence, std::int64_t row, int head, double value) const {
-    const std::int64_t at = lse_.rank() == 3 ? sequence * lse_.stride(0) + head * lse_.stride(1) +
-                                                   row * lse_.stride(2)
-                                             : head * lse_.stride(0) + row * lse_.stride(1);
+    const std::int64_t at =
+        lse_.rank() == 3 ? sequence * lse_.stride(0) + head * lse_.stride(1) + row * lse_.stride(2)
+                         : head * lse_.stride(0) + row * lse_.stride(1);
     if (lse_.dtype() == DType::f64)
       lse_.as<double>()[at] = value;
     else
@@ -98,26 +97,27 @@ void join_blocks(const BlockState<F>& into, const BlockState<F>& part, int tiles
   }
 }
 
-template <class F>
-void finish_rows(const Job& job, const planner::WorkItem& item, const BlockState<F>& state,
-                 F* row) {
+template <class F> void finish_rows(const Job& job, const planner::WorkItem& item,
+                                    const BlockState<F>& state, F* row) {
   const core::Geometry& g = job.geometry;
   const core::Sequence& s = g.sequences[std::size_t(item.sequence)];
   const TensorView& sinks = job.tensors.sinks;
   const RowTarget target(job.tensors);
-  planner::for_each_run(
-      g, item.sequence, item.kv_head, item.first_row, item.last_row,
-      [&](const planner::RowRun& run) {
-        F sink = 0;
-        if (sinks.present()) sink = F(sinks.as<float>()[run.query_head * sinks.stride(0)]);
-        for (int r = 0; r < run.count; ++r) {
-          const RowState<F> tile = state.tile((run.lane + r) / state.lanes);
-          const int lane = (run.lane + r) % state.lanes;
-          const F lse = divide(fold::Part<F>{tile.max[lane], tile.sum[lane]}, tile.output + lane,
-                               state.lanes, g.value_dim, sinks.present() ? &sink : nullptr, row);
-          target.store(item.sequence, s.query_begin + run.first_query + r, run.query_head, row, lse);
-        }
-      });
+  planner::for_each_run(g, item.sequence, item.kv_head, item.first_row, item.last_row,
+                        [&](const planner::RowRun& run) {
+                          F sink = 0;
+                          if (sinks.present())
+                            sink = F(sinks.as<float>()[run.query_head * sinks.stride(0)]);
+                          for (int r = 0; r < run.count; ++r) {
+                            const RowState<F> tile = state.tile((run.lane + r) / state.lanes);
+                            const int lane = (run.lane + r) % state.lanes;
+                            const F lse = divide(fold::Part<F>{tile.max[lane], tile.sum[lane]},
+                                                 tile.output + lane, state.lanes, g.value_dim,
+                                                 sinks.present() ? &sink : nullptr, row);
+                            target.store(item.sequence, s.query_begin + run.first_query + r,
+                                         run.query_head, row, lse);
+                          }
+                        });
 }
 
 void clear_unowned_rows(const Job& job) {

@@ -31,16 +31,15 @@ KeyRows::KeyRows(const core::Geometry& geometry, const Tensors& tensors, const T
 
 const char* KeyRows::row(const Request& request, int key) const {
   const core::Sequence& s = geometry_.sequences[std::size_t(request.sequence)];
-  return data_ + bytes_of(dtype_) *
-                     address_.offset(request.sequence, s.key_begin + key, request.kv_head);
+  return data_ +
+         bytes_of(dtype_) * address_.offset(request.sequence, s.key_begin + key, request.kv_head);
 }
 
-const char* KeyRows::paged_row(const core::PageList& pages, const Request& request,
-                               int key) const {
+const char* KeyRows::paged_row(const core::PageList& pages, const Request& request, int key) const {
   const std::int64_t page = pages[key / geometry_.page_size];
   if (page < 0 || page >= geometry_.pages) return nullptr;
-  return data_ + bytes_of(dtype_) *
-                     page_address_.offset(page, key % geometry_.page_size, request.kv_head);
+  return data_ +
+         bytes_of(dtype_) * page_address_.offset(page, key % geometry_.page_size, request.kv_head);
 }
 
 const char* KeyRows::stored_row(int sequence, int kv_head, int key) const {

@@ -1,7 +1,8 @@
 // Rows of query, key and value tensors in any layout, brought into a kernel's element type.
 //
-// A gather hands out the tensor's own memory where it can: the stored type is the kernel's, nothing is
-// descaled and the rows lie at one stride. Otherwise rows are converted into the caller's scratch.
+// A gather hands out the tensor's own memory where it can: the stored type is the kernel's, nothing
+// is descaled and the rows lie at one stride. Otherwise rows are converted into the caller's
+// scratch.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
 // Tile arithmetic in f32 and f64 for every Highway target.
 //
 // Both products are outer products held in registers: `Vectors` vectors of query rows times `Count`
-// keys (scores) or value columns (accumulate). On AVX-512, 3 x 8 accumulators, 3 vectors of rows and a
-// broadcast fill 28 of the 32 registers; each step of the inner loop is 24 multiply-adds for 11 loads.
-// With 16 registers 3 x 4 accumulators leave room for the rest.
+// keys (scores) or value columns (accumulate). On AVX-512, 3 x 8 accumulators, 3 vectors of rows
+// and a broadcast fill 28 of the 32 registers; each step of the inner loop is 24 multiply-adds for
+// 11 loads. With 16 registers 3 x 4 accumulators leave room for the rest.
 #include "cpu/highway_kernel.hpp"
 #include "cpu/highway_targets.hpp"
 
@@ -84,7 +84,8 @@ HWY_INLINE void AccumulateBlock(D d, const F* HWY_RESTRICT weight, int lanes,
       for (int v = 0; v < Vectors; ++v) sum[c][v] = hn::MulAdd(w[v], x, sum[c][v]);
     }
   }
-  // The tile's sum is added to the output at once: an error of many short chains, not of a long one.
+  // The tile's sum is added to the output at once: an error of many short chains, not of a long
+  // one.
   HWY_UNROLL(8)
   for (int c = 0; c < Count; ++c) {
     HWY_UNROLL(3)
@@ -96,14 +97,12 @@ HWY_INLINE void AccumulateBlock(D d, const F* HWY_RESTRICT weight, int lanes,
 }
 
 /// Calls step(first, integral_constant<int, Count>) until `count` is covered, in powers of two.
-template <int Count, class Step>
-HWY_INLINE void ForBlocks(int first, int count, const Step& step) {
+template <int Count, class Step> HWY_INLINE void ForBlocks(int first, int count, const Step& step) {
   for (; first + Count <= count; first += Count) step(first, std::integral_constant<int, Count>());
   if constexpr (Count > 1) ForBlocks<Count / 2>(first, count, step);
 }
 
-template <class F>
-class HighwayKernel final : public TileKernel<F> {
+template <class F> class HighwayKernel final : public TileKernel<F> {
  public:
   HighwayKernel(const char* name, int lanes) : name_(name), lanes_(lanes) {}
   const char* name() const override { return name_; }
@@ -161,10 +160,9 @@ class HighwayKernel final : public TileKernel<F> {
   }
 
  private:
-  /// Calls step(integral_constant<int, Vectors>, first lane) over all lanes, with the widest block of
-  /// vectors that divides them.
-  template <class Step>
-  HWY_INLINE void ForVectors(const Step& step) const {
+  /// Calls step(integral_constant<int, Vectors>, first lane) over all lanes, with the widest block
+  /// of vectors that divides them.
+  template <class Step> HWY_INLINE void ForVectors(const Step& step) const {
     const int width = int(hn::Lanes(d_)), vectors = lanes_ / width;
     const auto pass = [&](auto block) {
       for (int lane = 0; lane < lanes_; lane += block() * width) step(block, lane);
@@ -218,6 +216,11 @@ const TileKernel<float>& highway_f32_kernel(LaneCount lanes) {
 }
 const TileKernel<double>& highway_f64_kernel(LaneCount lanes) {
   return *HWY_DYNAMIC_DISPATCH(F64Kernel)(lanes);
+}
+
+int highway_target_count() { return int(hwy::SupportedAndGeneratedTargets().size()); }
+void bind_highway_target(int index) {
+  hwy::GetChosenTarget().Update(hwy::SupportedAndGeneratedTargets()[std::size_t(index)]);
 }
 
 }  // namespace tilefold::cpu

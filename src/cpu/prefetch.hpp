@@ -1,6 +1,7 @@
-// Brings the next tile's rows towards the cache a few lines at a time, between pieces of the current
-// tile's arithmetic. Rows of one head lie a page or more apart in most layouts, where no hardware
-// prefetcher follows; issued all at once the requests would fill the line buffers and stall.
+// Brings the next tile's rows towards the cache a few lines at a time, between pieces of the
+// current tile's arithmetic. Rows of one head lie a page or more apart in most layouts, where no
+// hardware prefetcher follows; issued all at once the requests would fill the line buffers and
+// stall.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,7 @@ class Prefetcher {
 
   void step() {
     for (int left = lines_a_step_; left > 0 && key_ < tile_.last; --left) {
-      if (line_ == 0)
-        row_ = tensors_[tensor_]->stored_row(tile_.sequence, tile_.kv_head, key_);
+      if (line_ == 0) row_ = tensors_[tensor_]->stored_row(tile_.sequence, tile_.kv_head, key_);
       if (row_ != nullptr) __builtin_prefetch(row_ + line_ * line_bytes, 0, 2);
       if (++line_ >= lines_of(*tensors_[tensor_])) next_row();
     }

@@ -6,19 +6,33 @@
 
 namespace tilefold::cpu {
 
-/// The kernel of a run, and the one that takes its place in items of few rows: its bits are the same.
-template <class F>
-struct KernelPair {
+/// The kernels of a run. Which one computes an item depends on its sequence and rows alone.
+template <class F> struct KernelSet {
   const TileKernel<F>& wide;
+  /// Takes the place of `precise` in items of few rows: its bits are the same.
   const TileKernel<F>& narrow;
-  const TileKernel<F>& of(const planner::WorkItem& item) const {
-    return item.last_row - item.first_row <= narrow.lanes() ? narrow : wide;
+  /// Weights in f32 or f64; the same as `wide` where that rounds no weight.
+  const TileKernel<F>& precise;
+
+  const TileKernel<F>& of(const core::Geometry& geometry, const planner::WorkItem& item) const {
+    const core::Sequence& s = geometry.sequences[std::size_t(item.sequence)];
+    if (&wide != &precise && outputs_of_head(geometry, s) >= typical_outputs) return wide;
+    return item.last_row - item.first_row <= narrow.lanes() ? narrow : precise;
+  }
+
+  /// Weights rounded to bf16 err as much as the eager yardstick's, with other signs. Over many
+  /// outputs of a head the largest errors agree; over few they differ by more than the accuracy
+  /// rule's factor of 2 (a simulation in docs/numerics.md: never with 256 outputs or more, in 5 %
+  /// with 5).
+  static constexpr std::int64_t typical_outputs = 1024;
+  static std::int64_t outputs_of_head(const core::Geometry& geometry, const core::Sequence& s) {
+    return std::int64_t(s.query_length) * geometry.value_dim;
   }
 };
 
 /// True where kernels()[index] is the f64 kernel.
 bool is_double(int index);
-KernelPair<float> float_pair(int index);
-KernelPair<double> double_pair();
+KernelSet<float> float_set(int index);
+KernelSet<double> double_set();
 
 }  // namespace tilefold::cpu

@@ -14,8 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tilefold::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class F>
-void SoftCap(F* scores, int count, double cap) {
+template <class F> void SoftCap(F* scores, int count, double cap) {
   const hn::ScalableTag<F> d;
   const auto high = hn::Set(d, F(cap)), inverse = hn::Set(d, F(1 / cap));
   for (int i = 0; i < count; i += int(hn::Lanes(d)))
@@ -23,8 +22,7 @@ void SoftCap(F* scores, int count, double cap) {
               scores + i);
 }
 
-template <class F>
-void AddLinearBias(F* scores, int keys, int lanes, const LinearBias<F>& bias) {
+template <class F> void AddLinearBias(F* scores, int keys, int lanes, const LinearBias<F>& bias) {
   const hn::ScalableTag<F> d;
   const hn::RebindToSigned<decltype(d)> di;
   for (int lane = 0; lane < lanes; lane += int(hn::Lanes(d))) {

@@ -7,8 +7,7 @@
 namespace tilefold::cpu {
 
 /// A signed integer as wide as F.
-template <class F>
-using LaneInt = std::conditional_t<sizeof(F) == 4, std::int32_t, std::int64_t>;
+template <class F> using LaneInt = std::conditional_t<sizeof(F) == 4, std::int32_t, std::int64_t>;
 
 /// scores[i] = cap * tanh(scores[i] / cap) for i in [0, count), count a multiple of the lanes.
 void soft_cap(float* scores, int count, double cap);
@@ -16,8 +15,7 @@ void soft_cap(double* scores, int count, double cap);
 
 /// Distances k - (q + offset) of a tile's lanes: `first` holds each lane's at the tile's first key,
 /// `step` is added a key. Slopes of lanes without a row are 0.
-template <class F>
-struct LinearBias {
+template <class F> struct LinearBias {
   const F* slope;           // [lanes]
   const LaneInt<F>* first;  // [lanes]
   int step;

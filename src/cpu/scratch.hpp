@@ -1,4 +1,5 @@
-// Working memory of the CPU backend, carved from one block: the same code counts it and hands it out.
+// Working memory of the CPU backend, carved from one block: the same code counts it and hands it
+// out.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,7 @@ namespace tilefold::cpu {
 class Carver {
  public:
   explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
-  template <class T>
-  T* take(std::size_t count) {
+  template <class T> T* take(std::size_t count) {
     char* piece = base_ == nullptr ? nullptr : base_ + used_;
     used_ += (count * sizeof(T) + 63) / 64 * 64;
     return reinterpret_cast<T*>(piece);
@@ -34,8 +34,7 @@ struct BlockShape {
 };
 
 /// Online softmax of a block of query tiles; tile t's arrays follow tile t-1's.
-template <class F>
-struct BlockState {
+template <class F> struct BlockState {
   F* max;
   F* sum;
   F* output;
@@ -60,8 +59,7 @@ struct BlockState {
 };
 
 /// What one thread needs for one block. Row buffers hold rows in the kernel's element type.
-template <class F>
-struct Scratch {
+template <class F> struct Scratch {
   char *query_rows, *key_rows, *value_rows;
   char *packed_query, *packed_key, *packed_value;
   F *scores, *weights;
@@ -80,15 +78,15 @@ struct Scratch {
     s.query_rows = carver.take<char>(lanes * key_columns * element);
     s.key_rows = carver.take<char>(keys * key_columns * element);
     s.value_rows = carver.take<char>(keys * value_columns * element);
-    s.packed_query = carver.take<char>(std::size_t(shape.tiles) *
-                                       kernel.packed_query_bytes(shape.head_dim));
+    s.packed_query =
+        carver.take<char>(std::size_t(shape.tiles) * kernel.packed_query_bytes(shape.head_dim));
     s.packed_key = carver.take<char>(kernel.packed_key_bytes(shape.head_dim));
     s.packed_value = carver.take<char>(kernel.packed_value_bytes(shape.value_dim));
     s.scores = carver.take<F>(keys * lanes);
     // A kernel that states no weight bytes lets them overwrite the scores.
     const std::size_t weight_bytes = kernel.weight_bytes();
-    s.weights = weight_bytes == 0 ? s.scores
-                                  : reinterpret_cast<F*>(carver.take<char>(weight_bytes));
+    s.weights =
+        weight_bytes == 0 ? s.scores : reinterpret_cast<F*>(carver.take<char>(weight_bytes));
     s.flags = carver.take<unsigned char>(keys * lanes);
     s.slope = carver.take<F>(lanes);
     s.distance = carver.take<LaneInt<F>>(lanes);

@@ -1,5 +1,5 @@
-// The online softmax of one tile, for every Highway target. Included once per target, by the Highway
-// kernels and by the bf16 kernels alike.
+// The online softmax of one tile, for every Highway target. Included once per target, by the
+// Highway kernels and by the bf16 kernels alike.
 //
 //   Absorb(d, scores, keys, lanes, value_dim, state,
 //          [&](int key, int lane, auto w) { hn::Store(w, d, weights + key * lanes + lane); });

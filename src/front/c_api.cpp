@@ -36,8 +36,7 @@ tilefold_status failed(tilefold_status status, const char* message) {
   return status;
 }
 
-template <class Body>
-tilefold_status guarded(const Body& body) noexcept {
+template <class Body> tilefold_status guarded(const Body& body) noexcept {
   try {
     body();
     return TILEFOLD_OK;
@@ -52,15 +51,13 @@ tilefold_status guarded(const Body& body) noexcept {
   }
 }
 
-template <class Handle, class Make>
-Handle* guarded_handle(const Make& make) noexcept {
+template <class Handle, class Make> Handle* guarded_handle(const Make& make) noexcept {
   Handle* handle = nullptr;
   guarded([&] { handle = new Handle{make()}; });
   return handle;
 }
 
-template <class View = TensorView>
-View view(const tilefold_tensor& t) {
+template <class View = TensorView> View view(const tilefold_tensor& t) {
   if (t.rank < 0) return View();
   if (t.dtype < 0 || t.dtype > TILEFOLD_BOOL)
     throw Error(ErrorCode::dtype_mismatch, "a tensor's dtype is " + std::to_string(t.dtype) +
@@ -68,14 +65,15 @@ View view(const tilefold_tensor& t) {
   if (t.device != TILEFOLD_CPU && t.device != TILEFOLD_CUDA)
     throw Error(ErrorCode::device_mismatch, "a tensor's device is " + std::to_string(t.device) +
                                                 ": it is none of tilefold_device");
-  return View(t.data, DType(t.dtype), Extents(t.shape, t.rank),
-              Extents(t.strides, t.rank), {Device::Kind(t.device), t.device_index});
+  return View(t.data, DType(t.dtype), Extents(t.shape, t.rank), Extents(t.strides, t.rank),
+              {Device::Kind(t.device), t.device_index});
 }
 
-TensorView optional_view(const tilefold_tensor* t) { return t == nullptr ? TensorView() : view(*t); }
+TensorView optional_view(const tilefold_tensor* t) {
+  return t == nullptr ? TensorView() : view(*t);
+}
 
-template <class Enum>
-Enum checked(const char* name, std::int32_t value, Enum last) {
+template <class Enum> Enum checked(const char* name, std::int32_t value, Enum last) {
   if (value < 0 || value > std::int32_t(last))
     throw Error(ErrorCode::invalid_argument, std::string(name) + " is " + std::to_string(value) +
                                                  ": it must be 0 to " + std::to_string(int(last)));
@@ -163,12 +161,10 @@ class CallbackMask final : public score::MaskNode {
                         const score::Place& place) const override {
     if (classify_ == nullptr) return score::Truth::some;
     const tilefold_place at = c(place);
-    const int answer =
-        classify_(user_, queries.low, queries.high, keys.low, keys.high, &at);
+    const int answer = classify_(user_, queries.low, queries.high, keys.low, keys.high, &at);
     return answer <= 0 ? score::Truth::none : answer == 1 ? score::Truth::some : score::Truth::all;
   }
   std::string text() const override { return "mask callback"; }
-  bool readable_on(Device device) const override { return device == Device::cpu(); }
 
  private:
   KeepCallback keep_;
@@ -243,7 +239,8 @@ tilefold_score* tilefold_score_alibi(const tilefold_tensor* slopes) {
   return guarded_handle<tilefold_score>([&] { return alibi(view(required("slopes", slopes))); });
 }
 tilefold_score* tilefold_score_bias(const tilefold_tensor* bias) {
-  return guarded_handle<tilefold_score>([&] { return additive_bias(view(required("bias", bias))); });
+  return guarded_handle<tilefold_score>(
+      [&] { return additive_bias(view(required("bias", bias))); });
 }
 tilefold_score* tilefold_score_chain(const tilefold_score* first, const tilefold_score* second) {
   return guarded_handle<tilefold_score>([&] { return change_of(first).then(change_of(second)); });
@@ -255,10 +252,11 @@ void tilefold_problem_init(tilefold_problem* problem) {
   problem->struct_size = sizeof *problem;
   tilefold_tensors& t = problem->tensors;
   for (tilefold_tensor* tensor :
-       {&t.query, &t.key, &t.value, &t.out, &t.lse, &t.cu_seqlens_q, &t.cu_seqlens_k,
-        &t.query_lengths, &t.key_lengths, &t.page_table, &t.page_indptr, &t.page_indices,
-        &t.last_page_size, &t.query_descale, &t.key_descale, &t.value_descale, &t.sinks,
-        &t.alibi_slopes, &t.bias, &t.query_starts, &t.key_starts})
+       {&t.query,         &t.key,          &t.value,          &t.out,           &t.lse,
+        &t.cu_seqlens_q,  &t.cu_seqlens_k, &t.query_lengths,  &t.key_lengths,   &t.page_table,
+        &t.page_indptr,   &t.page_indices, &t.last_page_size, &t.query_descale, &t.key_descale,
+        &t.value_descale, &t.sinks,        &t.alibi_slopes,   &t.bias,          &t.query_starts,
+        &t.key_starts})
     tensor->rank = -1;
   problem->scale = std::nan("");
   problem->query_stride = problem->key_stride = 1;

@@ -53,7 +53,8 @@ void check_lse(const std::string& name, const TensorView& lse, const Extents& sh
   if (lse.dtype() != DType::f32 && lse.dtype() != DType::f64)
     refuse(ErrorCode::dtype_mismatch, name, lse, "f32 or f64");
   if (lse.shape() != shape)
-    refuse(ErrorCode::shape_mismatch, name, lse, TensorView(nullptr, lse.dtype(), shape).to_string());
+    refuse(ErrorCode::shape_mismatch, name, lse,
+           TensorView(nullptr, lse.dtype(), shape).to_string());
 }
 
 void check_rows(const std::string& name, const TensorView& tensor) {
@@ -68,8 +69,7 @@ void check_part(const std::string& name, const PartialResult& part, const Output
   if (part.out.dtype() != DType::f32 && part.out.dtype() != DType::f64)
     refuse(ErrorCode::dtype_mismatch, name + ".out", part.out, "f32 or f64");
   if (part.out.shape() != out.shape())
-    refuse(ErrorCode::shape_mismatch, name + ".out", part.out,
-           "shaped as out, " + out.to_string());
+    refuse(ErrorCode::shape_mismatch, name + ".out", part.out, "shaped as out, " + out.to_string());
   check_rows(name + ".out", part.out);
   check_lse(name + ".lse", part.lse, lse_shape(out));
 }
@@ -83,8 +83,8 @@ void check(std::span<const PartialResult> parts, const OutputView& out, const Ou
     refuse(ErrorCode::dtype_mismatch, "out", out, "f64, f32, f16 or bf16");
   check_rows("out", out);
   if (lse.present()) check_lse("lse", lse, lse_shape(out));
-  if (sinks.present() && (sinks.dtype() != DType::f32 || sinks.rank() != 1 ||
-                          sinks.dim(0) != out.dim(out.rank() - 2)))
+  if (sinks.present() &&
+      (sinks.dtype() != DType::f32 || sinks.rank() != 1 || sinks.dim(0) != out.dim(out.rank() - 2)))
     refuse(ErrorCode::shape_mismatch, "sinks", sinks, "f32 [heads of out]");
   for (std::size_t i = 0; i < parts.size(); ++i)
     check_part("parts[" + std::to_string(i) + "]", parts[i], out);

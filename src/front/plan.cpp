@@ -58,11 +58,11 @@ Plan plan(const Problem& problem) {
   state->problem = problem;
   state->geometry = core::resolve(problem);
   state->kernel_index = planner::choose(cpu::kernels(), state->geometry, problem);
-  state->schedule = planner::make_schedule(state->geometry, state->kernel().tile,
-                                           problem.options.reproducibility);
   state->threads = core::thread_count(problem.options.threads);
-  state->workspace_bytes = cpu::workspace_bytes(state->geometry, state->schedule,
-                                                state->kernel_index, state->threads);
+  state->schedule = planner::make_schedule(state->geometry, state->kernel().tile,
+                                           problem.options.reproducibility, state->threads);
+  state->workspace_bytes =
+      cpu::workspace_bytes(state->geometry, state->schedule, state->kernel_index, state->threads);
   return Plan(std::move(state));
 }
 
@@ -70,7 +70,8 @@ std::string Plan::explain() const { return planner::to_text(state_->explain()); 
 std::string Plan::explain_json() const { return planner::to_json(state_->explain()); }
 
 TileCounts Plan::count_tiles() const {
-  return planner::count_work(state_->geometry, state_->schedule, state_->problem.options.mask.node())
+  return planner::count_work(state_->geometry, state_->schedule,
+                             state_->problem.options.mask.node())
       .tiles;
 }
 
@@ -88,9 +89,9 @@ void Plan::run(const Tensors& tensors, const RunOptions& options) const {
     throw Error(ErrorCode::conflicting_argument,
                 "run() got a stream: the CPU backend runs on the caller's thread and has none");
   if (given.data != nullptr && given.bytes < state_->workspace_bytes)
-    throw Error(ErrorCode::capacity_exceeded,
-                "workspace has " + std::to_string(given.bytes) + " bytes: the plan needs " +
-                    std::to_string(state_->workspace_bytes));
+    throw Error(ErrorCode::capacity_exceeded, "workspace has " + std::to_string(given.bytes) +
+                                                  " bytes: the plan needs " +
+                                                  std::to_string(state_->workspace_bytes));
   if (reinterpret_cast<std::uintptr_t>(given.data) % workspace_alignment != 0)
     throw Error(ErrorCode::misaligned, "workspace must start at a multiple of 64 bytes");
   core::check_same_description(state_->problem.tensors, tensors);

@@ -6,16 +6,16 @@ namespace tilefold::planner {
 
 namespace {
 
-// What the dot products of a problem may be computed in without changing an input's value: the types
-// whose numbers are all numbers of the compute type.
+// What the dot products of a problem may be computed in without changing an input's value: the
+// types whose numbers are all numbers of the compute type.
 bool exact_in(DType compute, const core::Geometry& g, const Tensors& t) {
   if (compute == DType::f64) return g.computes_in_double();
   if (g.computes_in_double()) return false;
   if (compute == DType::f32) return true;
-  // bf16: its own numbers, and fp8 codes whose descale factor is 1 (8 bits fit, a product may not).
+  // 16 bits: its own numbers, and fp8 codes whose descale factor is 1 (8 bits fit, a product may not).
   const bool descaled = t.key_descale.scale.present() || t.value_descale.scale.present();
-  const auto fits = [](DType type) { return type == DType::bf16 || is_fp8(type); };
-  return g.query_dtype == DType::bf16 && fits(g.key_dtype) && fits(g.value_dtype) && !descaled;
+  const auto fits = [&](DType type) { return type == compute || is_fp8(type); };
+  return g.query_dtype == compute && fits(g.key_dtype) && fits(g.value_dtype) && !descaled;
 }
 
 }  // namespace
@@ -30,6 +30,10 @@ std::optional<std::string> refusal(const Candidate& candidate, const core::Geome
     return "the tensors are on " + to_string(problem.tensors.query.device());
   if (candidate.backend == Backend::cpu && geometry.lengths_on_device)
     return "lengths or tables are on a device: the CPU backend reads them on the host";
+  // Their sums run over pairs and chunks of keys that are counted from the first key a block loads.
+  if (candidate.compute == DType::bf16 && candidate.backend == Backend::cpu &&
+      problem.options.reproducibility == Reproducibility::batch_invariant)
+    return "its order of summation depends on the block: not batch-invariant";
   if (!exact_in(candidate.compute, geometry, problem.tensors)) {
     std::string inputs = name(geometry.query_dtype);
     if (geometry.key_dtype != geometry.query_dtype)
@@ -37,9 +41,10 @@ std::optional<std::string> refusal(const Candidate& candidate, const core::Geome
     if (problem.tensors.key_descale.scale.present() ||
         problem.tensors.value_descale.scale.present())
       inputs += ", descaled";
-    return "it multiplies in " + std::string(name(candidate.compute)) + ": the inputs are " + inputs;
+    return "it multiplies in " + std::string(name(candidate.compute)) + ": the inputs are " +
+           inputs;
   }
-  return std::nullopt;
+  return candidate.limits ? candidate.limits(candidate, geometry, problem) : std::nullopt;
 }
 
 int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,

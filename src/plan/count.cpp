@@ -42,8 +42,7 @@ Work count_work(const core::Geometry& geometry, const Schedule& schedule,
         // Tiles start anew in each block, as they do when the block is computed.
         const std::int64_t block_end =
             (row / schedule.tile.block_queries + 1) * schedule.tile.block_queries;
-        const std::int64_t last =
-            std::min({row + schedule.tile.tile_queries, block_end, rows});
+        const std::int64_t last = std::min({row + schedule.tile.tile_queries, block_end, rows});
         count_rows(geometry, schedule, mask, b, h, row, last, work);
         row = last;
       }

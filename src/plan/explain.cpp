@@ -8,7 +8,8 @@ namespace tilefold::planner {
 
 namespace {
 
-// What one core draws from DRAM when all are at work: the order of a server part, not a measurement.
+// What one core draws from DRAM when all are at work: the order of a server part, not a
+// measurement.
 constexpr double assumed_memory_bytes_per_cycle = 4;
 
 const char* layout_name(const core::Geometry& g, PageLayout pages) {
@@ -23,11 +24,12 @@ std::string describe(const core::Geometry& g) {
   if (g.key_dtype != g.query_dtype || g.value_dtype != g.query_dtype)
     dtypes += fmt::format(" over {} keys and {} values", name(g.key_dtype), name(g.value_dtype));
   return fmt::format(
-      "{} sequence{}, {} query heads over {} KV heads, head dimension {}{}, up to {} queries and {} "
+      "{} sequence{}, {} query heads over {} KV heads, head dimension {}{}, up to {} queries and "
+      "{} "
       "keys, {} -> {}",
       g.batch, g.batch == 1 ? "" : "s", g.query_heads, g.kv_heads, g.head_dim,
-      g.value_dim == g.head_dim ? "" : fmt::format(" (values {})", g.value_dim),
-      g.max_query_length, g.max_key_length, dtypes, name(g.out_dtype));
+      g.value_dim == g.head_dim ? "" : fmt::format(" (values {})", g.value_dim), g.max_query_length,
+      g.max_key_length, dtypes, name(g.out_dtype));
 }
 
 std::string describe_score(const Problem& problem) {
@@ -52,11 +54,12 @@ double compulsory_bytes(const core::Geometry& g, bool lse) {
          keys * (g.head_dim * bytes_of(g.key_dtype) + g.value_dim * bytes_of(g.value_dtype));
 }
 
-// Registers are refilled from the first-level cache once for 8 keys (scores) and once for 8 value
-// columns (output); scores are written once and read twice.
-double cache_bytes(const core::Geometry& g, double pairs) {
-  const double element = g.computes_in_double() ? 8 : 4;
-  return pairs * element * (g.head_dim / 8.0 + g.value_dim / 8.0 + 3);
+// A product of two elements costs their share of a refill of the registers; scores are written once
+// and read twice, as f32 (f64 for f64 inputs).
+double cache_bytes(const core::Geometry& g, const Candidate& kernel, double pairs) {
+  const double sum_bytes = g.computes_in_double() ? 8 : 4;
+  const double products = double(g.head_dim + g.value_dim);
+  return pairs * (products * bytes_of(kernel.compute) / kernel.reuse + 3 * sum_bytes);
 }
 
 std::string counted(double value, const char* unit) {
@@ -103,7 +106,7 @@ Explanation explain(std::span<const Candidate> candidates, int chosen,
   e.bytes = compulsory_bytes(geometry, problem.tensors.lse.present());
   e.roofs = {e.bytes / assumed_memory_bytes_per_cycle, e.flops / kernel.flops_per_cycle,
              pairs / kernel.exponentials_per_cycle,
-             cache_bytes(geometry, pairs) / kernel.cache_bytes_per_cycle};
+             cache_bytes(geometry, kernel, pairs) / kernel.cache_bytes_per_cycle};
   return e;
 }
 
@@ -118,15 +121,15 @@ std::string to_text(const Explanation& e) {
   text += fmt::format("layout     {}\n", e.layout);
   text += fmt::format("mask       {}\n", e.mask);
   text += fmt::format("score      {}\n", e.score);
-  text += fmt::format("tiles      {} rows x {} keys, {} rows share a key tile\n", e.tile.tile_queries,
-                      e.tile.tile_keys, e.tile.block_queries);
+  text += fmt::format("tiles      {} rows x {} keys, {} rows share a key tile\n",
+                      e.tile.tile_queries, e.tile.tile_keys, e.tile.block_queries);
   text += fmt::format("work       {} items on {} thread{}, {}\n", e.items, e.threads,
                       e.threads == 1 ? "" : "s",
                       e.split_keys ? fmt::format("rows split at every {} keys", e.split_keys)
                                    : std::string("rows not split"));
-  text += fmt::format("tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n",
-                      t.full, percent(t.full, all), t.partial, percent(t.partial, all), t.none,
-                      percent(t.none, all));
+  text += fmt::format(
+      "tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n", t.full,
+      percent(t.full, all), t.partial, percent(t.partial, all), t.none, percent(t.none, all));
   text += fmt::format("counts     {} in touched tiles, {} at least, workspace {}\n",
                       counted(e.flops, "FLOP"), counted(e.bytes, "B"),
                       counted(double(e.workspace_bytes), "B"));
@@ -155,9 +158,8 @@ std::string to_json(const Explanation& e) {
   json["split_keys"] = e.split_keys;
   json["items"] = e.items;
   json["threads"] = e.threads;
-  json["tiles"] = {{"full", e.work.tiles.full},
-                   {"partial", e.work.tiles.partial},
-                   {"none", e.work.tiles.none}};
+  json["tiles"] = {
+      {"full", e.work.tiles.full}, {"partial", e.work.tiles.partial}, {"none", e.work.tiles.none}};
   json["flops"] = e.flops;
   json["bytes"] = e.bytes;
   json["workspace_bytes"] = e.workspace_bytes;

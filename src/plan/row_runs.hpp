@@ -1,6 +1,7 @@
 // Rows of a work list as runs of one head's queries, and what a mask says of them.
 //
-// Row r of (sequence, KV head) is query r % Sq of head kv_head * group + r / Sq (plan/schedule.hpp).
+// Row r of (sequence, KV head) is query r % Sq of head kv_head * group + r / Sq
+// (plan/schedule.hpp).
 #pragma once
 
 #include <algorithm>
@@ -19,9 +20,9 @@ struct RowRun {
 };
 
 /// Calls visit(RowRun) for the rows [first_row, last_row) of one sequence and KV head.
-template <class Visit>
-void for_each_run(const core::Geometry& geometry, int sequence, int kv_head, std::int64_t first_row,
-                  std::int64_t last_row, const Visit& visit) {
+template <class Visit> void for_each_run(const core::Geometry& geometry, int sequence, int kv_head,
+                                         std::int64_t first_row, std::int64_t last_row,
+                                         const Visit& visit) {
   const int queries = geometry.sequences[std::size_t(sequence)].query_length;
   for (std::int64_t row = first_row; row < last_row;) {
     const int head = int(row / queries), query = int(row % queries);
@@ -37,11 +38,11 @@ inline score::Interval positions_of(int first_position, int stride, int count) {
   return {std::min(first_position, last_position), std::max(first_position, last_position)};
 }
 
-/// The mask's answer for the rows [first_row, last_row) against keys [first_key, last_key): `all` and
-/// `none` only where every run says so.
-inline score::Truth answer(const core::Geometry& geometry, const score::MaskNode* mask, int sequence,
-                           int kv_head, std::int64_t first_row, std::int64_t last_row, int first_key,
-                           int last_key) {
+/// The mask's answer for the rows [first_row, last_row) against keys [first_key, last_key): `all`
+/// and `none` only where every run says so.
+inline score::Truth answer(const core::Geometry& geometry, const score::MaskNode* mask,
+                           int sequence, int kv_head, std::int64_t first_row, std::int64_t last_row,
+                           int first_key, int last_key) {
   using score::Truth;
   if (mask == nullptr) return Truth::all;
   const score::Interval keys = positions_of(geometry.key_position(sequence, first_key),
@@ -51,8 +52,7 @@ inline score::Truth answer(const core::Geometry& geometry, const score::MaskNode
     if (any && !every) return;
     const score::Interval queries = positions_of(geometry.query_position(sequence, run.first_query),
                                                  geometry.query_stride, run.count);
-    const Truth truth =
-        mask->classify(queries, keys, geometry.place(sequence, run.query_head));
+    const Truth truth = mask->classify(queries, keys, geometry.place(sequence, run.query_head));
     every = every && truth.yes();
     any = any || !truth.no();
   });

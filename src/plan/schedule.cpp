@@ -4,8 +4,13 @@ namespace tilefold::planner {
 
 namespace {
 
-// Enough items that 16 threads end within a few percent of each other.
-constexpr std::int64_t enough_items = 64;
+// Work items a thread: the last ones to end then delay a run by a few percent. Under causal masks
+// the longest start first.
+constexpr std::int64_t items_a_thread = 8;
+// Parts in all that long rows are split into where there are too few rows: enough for 16 threads.
+constexpr std::int64_t enough_parts = 64;
+// Queries and sums of a block that should stay in a second-level cache, beside the key tiles.
+constexpr std::int64_t block_cache_bytes = std::int64_t{1} << 20;
 // A part of a split row costs a merge and a write of its state: shorter parts do not pay.
 constexpr int shortest_split = 1024;
 // Absolute borders of the batch-invariant mode, in keys (docs/semantics.md).
@@ -18,15 +23,31 @@ std::int64_t count_items(const core::Geometry& g, const Schedule& schedule) {
   return items;
 }
 
-// Example: one sequence of one decode row over 131072 keys and 8 KV heads is 8 items; 64 are wanted,
-// so rows are split in 8 parts of 16384 keys.
-int choose_split(const core::Geometry& g, const Schedule& schedule) {
+// Example: one sequence of one decode row over 131072 keys and 8 KV heads is 8 tiles of rows; 64
+// are wanted, so rows are split in 8 parts of 16384 keys.
+int choose_split(const core::Geometry& g, Schedule schedule) {
+  schedule.tile.block_queries = schedule.tile.tile_queries;
   const std::int64_t items = count_items(g, schedule);
-  if (items == 0 || items >= enough_items / 2 || g.max_key_length < 2 * shortest_split) return 0;
-  const std::int64_t parts = (enough_items + items - 1) / items;
+  if (items == 0 || items >= enough_parts / 2 || g.max_key_length < 2 * shortest_split) return 0;
+  const std::int64_t parts = (enough_parts + items - 1) / items;
   const std::int64_t keys = (g.max_key_length + parts - 1) / parts;
   const int tile = schedule.tile.tile_keys;
   return int((std::max<std::int64_t>(keys, shortest_split) + tile - 1) / tile * tile);
+}
+
+// Rows of a block, a multiple of the tile's: as many as the cache holds, fewer where every thread
+// would not get its share of items.
+int choose_block(const core::Geometry& g, Schedule schedule, int threads) {
+  const int tile = schedule.tile.tile_queries;
+  const std::int64_t row_bytes = (g.computes_in_double() ? 8 : 4) * (g.head_dim + g.value_dim);
+  const int rows =
+      int(std::min<std::int64_t>(schedule.tile.block_queries, block_cache_bytes / row_bytes));
+  int tiles = std::max(1, rows / tile);
+  for (;; tiles = (tiles + 1) / 2) {
+    schedule.tile.block_queries = tiles * tile;
+    if (tiles == 1 || count_items(g, schedule) >= items_a_thread * threads)
+      return schedule.tile.block_queries;
+  }
 }
 
 }  // namespace
@@ -46,30 +67,24 @@ WorkItem Schedule::item(const core::Geometry& g, std::int64_t index) const {
   item.last_row = std::min<std::int64_t>(item.first_row + tile.block_queries,
                                          std::int64_t(g.group()) * s.query_length);
   item.first_key = item.split * split_keys;
-  item.last_key = item.splits == 1 ? s.key_length
-                                   : std::min(item.first_key + split_keys, s.key_length);
+  item.last_key =
+      item.splits == 1 ? s.key_length : std::min(item.first_key + split_keys, s.key_length);
   return item;
 }
 
-Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproducibility mode) {
+Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproducibility mode,
+                       int threads) {
   Schedule schedule;
   schedule.tile = tile;
-  // The size of a block changes no bit: it only shares prepared key tiles. Smaller ones where there
-  // would be too few to go round.
-  while (schedule.tile.block_queries > tile.tile_queries &&
-         count_items(geometry, schedule) < enough_items) {
-    const int tiles = schedule.tile.block_queries / tile.tile_queries;
-    schedule.tile.block_queries = (tiles + 1) / 2 * tile.tile_queries;
-    if (tiles == 1) break;
-  }
-  schedule.split_keys = mode == Reproducibility::batch_invariant ? invariant_split
-                                                                 : choose_split(geometry, schedule);
+  schedule.split_keys =
+      mode == Reproducibility::batch_invariant ? invariant_split : choose_split(geometry, schedule);
+  schedule.tile.block_queries = choose_block(geometry, schedule, threads);
   schedule.first_item.reserve(geometry.sequences.size() + 1);
   schedule.first_item.push_back(0);
   for (const core::Sequence& s : geometry.sequences)
-    schedule.first_item.push_back(schedule.first_item.back() +
-                                  geometry.kv_heads * schedule.blocks(geometry, s) *
-                                      schedule.splits(s));
+    schedule.first_item.push_back(schedule.first_item.back() + geometry.kv_heads *
+                                                                   schedule.blocks(geometry, s) *
+                                                                   schedule.splits(s));
   return schedule;
 }
 

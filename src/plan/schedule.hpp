@@ -1,10 +1,10 @@
 // The work of one plan, as plain data: tile shapes, split borders and a numbered list of items.
 //
 // Rows: the queries of all heads that share a KV head stand in one list, head after head, so that a
-// grouped decode fills tiles: row r is query r % Sq of head kv_head * group + r / Sq. Tiles of rows may
-// straddle heads. A block is a run of tiles that shares each prepared key tile.
-// Splits: borders lie at absolute keys, multiples of split_keys, chosen from the problem alone. The
-// number of threads changes no bit of the result.
+// grouped decode fills tiles: row r is query r % Sq of head kv_head * group + r / Sq. Tiles of rows
+// may straddle heads. A block is a run of tiles that shares each prepared key tile. Splits: borders
+// lie at absolute keys, multiples of split_keys, chosen from the problem alone. The number of
+// threads changes no bit of the result.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,10 @@ struct Schedule {
   WorkItem item(const core::Geometry& g, std::int64_t index) const;
 };
 
-/// Splits, blocks and the item list for a tile shape.
-Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproducibility mode);
+/// Splits, blocks and the item list for a tile shape, whose block_queries is the largest block
+/// wanted. `threads` sets the size of blocks, which changes no bit; splits follow from the problem
+/// alone.
+Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproducibility mode,
+                       int threads);
 
 }  // namespace tilefold::planner

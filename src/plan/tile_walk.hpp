@@ -6,9 +6,9 @@
 
 namespace tilefold::planner {
 
-/// Calls visit(first, last, answer) for ascending, disjoint ranges of tiles [first, last) that are not
-/// hidden: `all` for ranges of any length, `some` for single tiles. ask(first, last) answers for a
-/// range of tiles. At most 2 questions a visited tile plus 2 log2(tiles) a border.
+/// Calls visit(first, last, answer) for ascending, disjoint ranges of tiles [first, last) that are
+/// not hidden: `all` for ranges of any length, `some` for single tiles. ask(first, last) answers
+/// for a range of tiles. At most 2 questions a visited tile plus 2 log2(tiles) a border.
 template <class Ask, class Visit>
 void walk_tiles(int first, int last, const Ask& ask, const Visit& visit) {
   if (first >= last) return;

@@ -109,6 +109,7 @@ template <class F> F score_of(const Case& p, F dot, const score::TilePositions& 
          F(at.key_first - (at.query_first + at.place.offset));
   }
   if (p.tensors.bias) s += F(element(p.tensors.bias, bias_at));
+  if (s == F(-infinity)) return s;  // hidden, whatever a later change would make of it
   if (const score::ScoreNode* node = p.options.score.node()) {
     if constexpr (std::is_same_v<F, double>) {
       if (slopes) {

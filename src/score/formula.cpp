@@ -20,8 +20,8 @@ using Flags = std::array<unsigned char, max_tile_queries * max_tile_keys>;
 
 // A mask that keeps everything, for compositions with the default Mask.
 NodePointer everything() {
-  static const NodePointer node = std::make_shared<FunctorMask<Everything, Reading::tiles>>(
-      Everything{}, "all");
+  static const NodePointer node =
+      std::make_shared<FunctorMask<Everything, Reading::tiles>>(Everything{}, "all");
   return node;
 }
 
@@ -56,8 +56,11 @@ class JoinedMask final : public MaskNode {
     const char* sign = join_ == Join::both ? " && " : " || ";
     return wrapped(*a_) + sign + wrapped(*b_);
   }
-  bool readable_on(Device device) const override {
-    return a_->readable_on(device) && b_->readable_on(device);
+  MaskDescription describe() const override {
+    using Kind = MaskDescription::Kind;
+    return {.kind = join_ == Join::both ? Kind::both : Kind::either,
+            .first = a_.get(),
+            .second = b_.get()};
   }
   void require_fit(const Extent& extent) const override {
     a_->require_fit(extent);
@@ -86,7 +89,9 @@ class NegatedMask final : public MaskNode {
     return !a_->classify(queries, keys, place);
   }
   std::string text() const override { return "!(" + a_->text() + ")"; }
-  bool readable_on(Device device) const override { return a_->readable_on(device); }
+  MaskDescription describe() const override {
+    return {.kind = MaskDescription::Kind::negated, .first = a_.get()};
+  }
   void require_fit(const Extent& extent) const override { a_->require_fit(extent); }
 
  private:
@@ -94,8 +99,7 @@ class NegatedMask final : public MaskNode {
 };
 
 // A mask over a side tensor: owns the block bounds, and the values where they were copied.
-template <class Functor>
-class TableMask final : public MaskNode {
+template <class Functor> class TableMask final : public MaskNode {
  public:
   struct Table {
     std::vector<int> copied, low, high;
@@ -113,17 +117,22 @@ class TableMask final : public MaskNode {
     return inner_.classify(queries, keys, place);
   }
   std::string text() const override { return inner_.text(); }
-  bool readable_on(Device device) const override { return device == Device::cpu(); }
+  MaskDescription describe() const override {
+    using Kind = MaskDescription::Kind;
+    return {.kind = std::is_same_v<Functor, Document> ? Kind::document : Kind::prefix,
+            .lookup = &table_.lookup,
+            .sequences = sequences_};
+  }
   void require_fit(const Extent& extent) const override {
     if (sequences_ != 1 && sequences_ < extent.sequences)
       throw Error(ErrorCode::shape_mismatch,
                   inner_.text() + " has entries for " + std::to_string(sequences_) +
                       " sequences: the batch has " + std::to_string(extent.sequences));
     if (std::is_same_v<Functor, Document> && table_.lookup.positions < extent.key_positions)
-      throw Error(ErrorCode::shape_mismatch,
-                  inner_.text() + " has " + std::to_string(table_.lookup.positions) +
-                      " entries a sequence: key positions reach " +
-                      std::to_string(extent.key_positions));
+      throw Error(ErrorCode::shape_mismatch, inner_.text() + " has " +
+                                                 std::to_string(table_.lookup.positions) +
+                                                 " entries a sequence: key positions reach " +
+                                                 std::to_string(extent.key_positions));
   }
 
  private:
@@ -134,8 +143,7 @@ class TableMask final : public MaskNode {
 };
 
 // A score change over a side tensor [.., heads] or [B, H, Sq, Sk].
-template <class Functor>
-class TensorChange final : public ScoreNode {
+template <class Functor> class TensorChange final : public ScoreNode {
  public:
   TensorChange(Functor functor, TensorView tensor, std::string text)
       : tensor_(std::move(tensor)), inner_(functor, std::move(text)) {}
@@ -150,7 +158,10 @@ class TensorChange final : public ScoreNode {
     inner_.differentiate(tile, scores, slopes, row);
   }
   std::string text() const override { return inner_.text(); }
-  bool readable_on(Device device) const override { return device == tensor_.device(); }
+  ScoreDescription describe() const override {
+    using Kind = ScoreDescription::Kind;
+    return {.kind = std::is_same_v<Functor, Alibi> ? Kind::alibi : Kind::bias, .tensor = &tensor_};
+  }
   void require_fit(const Extent& extent) const override {
     // Axes from the last: heads; or batch, heads, queries, keys. An extent of 1 broadcasts all of a
     // bias's axes but none of the slopes' heads.
@@ -161,8 +172,8 @@ class TensorChange final : public ScoreNode {
     };
     const bool heads_fit = fits(bias ? 1 : rank - 1, extent.query_heads);
     const bool batch_fits = rank == 1 || fits(0, extent.sequences);
-    const bool plane_fits = !bias || (fits(2, extent.query_positions) &&
-                                      tensor_.dim(3) >= extent.key_positions);
+    const bool plane_fits =
+        !bias || (fits(2, extent.query_positions) && tensor_.dim(3) >= extent.key_positions);
     if (!heads_fit || !batch_fits || !plane_fits)
       throw Error(ErrorCode::shape_mismatch,
                   text() + " reads " + tensor_.to_string() + ": the problem has " +
@@ -177,8 +188,7 @@ class TensorChange final : public ScoreNode {
   FunctorChange<Functor> inner_;
 };
 
-template <class Table>
-void bound_blocks(Table& table, int sequences) {
+template <class Table> void bound_blocks(Table& table, int sequences) {
   const Lookup& lookup = table.lookup;
   const int blocks = (lookup.positions + Lookup::block - 1) / Lookup::block;
   for (int s = 0; s < sequences; ++s)
@@ -217,8 +227,8 @@ void ChainedChange::require_fit(const Extent& extent) const {
   first_->require_fit(extent);
   second_->require_fit(extent);
 }
-bool ChainedChange::readable_on(Device device) const {
-  return first_->readable_on(device) && second_->readable_on(device);
+ScoreDescription ChainedChange::describe() const {
+  return {.kind = ScoreDescription::Kind::chain, .first = first_.get(), .second = second_.get()};
 }
 
 }  // namespace score
@@ -231,9 +241,9 @@ std::string number(double x) {
   return text;
 }
 
-void require_side_tensor(const TensorView& tensor, const char* name, DType dtype, int low, int high) {
-  if (!tensor.present())
-    throw Error(ErrorCode::missing_argument, std::string(name) + " is absent");
+void require_side_tensor(const TensorView& tensor, const char* name, DType dtype, int low,
+                         int high) {
+  if (!tensor.present()) throw Error(ErrorCode::missing_argument, std::string(name) + " is absent");
   if (tensor.dtype() != dtype)
     throw Error(ErrorCode::dtype_mismatch, std::string(name) + " is " + tensor.to_string() +
                                                ": it must be " + tilefold::name(dtype));
@@ -243,18 +253,17 @@ void require_side_tensor(const TensorView& tensor, const char* name, DType dtype
                     std::to_string(low) +
                     (high > low ? " to " + std::to_string(high) : std::string()) + " axes");
   if (tensor.device() != Device::cpu())
-    throw Error(ErrorCode::device_mismatch, std::string(name) + " is on " +
-                                                to_string(tensor.device()) +
-                                                ": it must be on the host");
+    throw Error(
+        ErrorCode::device_mismatch,
+        std::string(name) + " is on " + to_string(tensor.device()) + ": it must be on the host");
   if (tensor.dim(tensor.rank() - 1) > 1 && tensor.stride(tensor.rank() - 1) != 1)
-    throw Error(ErrorCode::stride_unsupported,
-                std::string(name) + " is " + tensor.to_string() + ": its last axis must be contiguous");
+    throw Error(ErrorCode::stride_unsupported, std::string(name) + " is " + tensor.to_string() +
+                                                   ": its last axis must be contiguous");
   if (tensor.empty() || tensor.data() == nullptr)
     throw Error(ErrorCode::missing_argument, std::string(name) + " holds no entries");
 }
 
-template <class M>
-Mask built_in(M functor, std::string text) {
+template <class M> Mask built_in(M functor, std::string text) {
   return Mask(std::make_shared<score::FunctorMask<M, Reading::tiles>>(functor, std::move(text)));
 }
 
@@ -298,7 +307,8 @@ Mask prefix(int length) {
   table.copied = {length};
   table.lookup = {table.copied.data(), nullptr, nullptr, 0, 1};
   score::bound_blocks(table, 1);
-  return Mask(std::make_shared<Node>(std::move(table), 1, "prefix(" + std::to_string(length) + ")"));
+  return Mask(
+      std::make_shared<Node>(std::move(table), 1, "prefix(" + std::to_string(length) + ")"));
 }
 
 Mask prefix(const TensorView& lengths) {
@@ -329,28 +339,31 @@ Mask documents(const TensorView& ids) {
 
 ScoreChange softcap(double cap) {
   if (!(cap > 0) || std::isinf(cap))
-    throw Error(ErrorCode::invalid_argument,
-                "softcap is " + number(cap) + ": it must be positive and finite; leave it out for none");
-  return ScoreChange(std::make_shared<score::SoftCapNode>(score::SoftCap{cap},
-                                                          "softcap(" + number(cap) + ")"));
+    throw Error(
+        ErrorCode::invalid_argument,
+        "softcap is " + number(cap) + ": it must be positive and finite; leave it out for none");
+  return ScoreChange(
+      std::make_shared<score::SoftCapNode>(score::SoftCap{cap}, "softcap(" + number(cap) + ")"));
 }
 
 ScoreChange alibi(const TensorView& slopes) {
   require_side_tensor(slopes, "ALiBi slopes", DType::f32, 1, 2);
   const score::Alibi functor{slopes.as<float>(), slopes.rank() == 2 ? slopes.stride(0) : 0};
-  return ScoreChange(std::make_shared<score::TensorChange<score::Alibi>>(functor, slopes, "alibi(slopes)"));
+  return ScoreChange(
+      std::make_shared<score::TensorChange<score::Alibi>>(functor, slopes, "alibi(slopes)"));
 }
 
 ScoreChange additive_bias(const TensorView& bias) {
   require_side_tensor(bias, "bias", DType::f32, 4, 4);
-  const score::AdditiveBias functor{bias.as<float>(), bias.stride(0), bias.stride(1), bias.stride(2)};
-  return ScoreChange(
-      std::make_shared<score::TensorChange<score::AdditiveBias>>(functor, bias, "additive_bias(bias)"));
+  const score::AdditiveBias functor{bias.as<float>(), bias.stride(0), bias.stride(1),
+                                    bias.stride(2)};
+  return ScoreChange(std::make_shared<score::TensorChange<score::AdditiveBias>>(
+      functor, bias, "additive_bias(bias)"));
 }
 
 void alibi_slopes(int heads, float* slopes) {
-  // A power of two n: 2^(-8 (h + 1) / n). Otherwise those of the next lower power of two, then every
-  // other slope of twice as many.
+  // A power of two n: 2^(-8 (h + 1) / n). Otherwise those of the next lower power of two, then
+  // every other slope of twice as many.
   int power = 1;
   while (2 * power <= heads) power *= 2;
   for (int h = 0; h < heads; ++h)

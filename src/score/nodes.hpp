@@ -10,7 +10,8 @@ namespace tilefold::score {
 /// A soft cap on its own; a backend may read `cap` and use its own tanh.
 class SoftCapNode final : public ScoreNode {
  public:
-  SoftCapNode(SoftCap functor, std::string text) : cap(functor.cap), inner_(functor, std::move(text)) {}
+  SoftCapNode(SoftCap functor, std::string text)
+      : cap(functor.cap), inner_(functor, std::move(text)) {}
   void change(const TilePositions& tile, float* scores, int row) const override {
     inner_.change(tile, scores, row);
   }
@@ -22,7 +23,9 @@ class SoftCapNode final : public ScoreNode {
     inner_.differentiate(tile, scores, slopes, row);
   }
   std::string text() const override { return inner_.text(); }
-  bool readable_on(Device device) const override { return inner_.readable_on(device); }
+  ScoreDescription describe() const override {
+    return {.kind = ScoreDescription::Kind::softcap, .cap = cap};
+  }
 
   const double cap;
 
@@ -40,7 +43,7 @@ class ChainedChange final : public ScoreNode {
   void differentiate(const TilePositions& tile, double* scores, double* slopes,
                      int row) const override;
   std::string text() const override;
-  bool readable_on(Device device) const override;
+  ScoreDescription describe() const override;
   void require_fit(const Extent& extent) const override;
   const ScoreNode& first() const { return *first_; }
   const ScoreNode& second() const { return *second_; }

@@ -11,13 +11,11 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-template <class Small>
-struct Codes {
+template <class Small> struct Codes {
   static constexpr int count = 1 << bits_of(dtype_of_type<Small>::value);
 };
 
-template <class Small>
-class SmallFloat : public ::testing::Test {};
+template <class Small> class SmallFloat : public ::testing::Test {};
 using SmallFloats = ::testing::Types<float16, bfloat16, float8_e4m3, float8_e5m2>;
 TYPED_TEST_SUITE(SmallFloat, SmallFloats);
 

@@ -11,8 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <class Body>
-std::string refusal_of(const Body& body) {
+template <class Body> std::string refusal_of(const Body& body) {
   try {
     body();
   } catch (const Error& e) {

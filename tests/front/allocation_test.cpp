@@ -36,8 +36,12 @@ void count() {
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace tilefold {
 namespace {
@@ -80,15 +84,14 @@ TEST_P(RunAllocatesNothing, AfterPrepare) {
   EXPECT_EQ(allocations - before, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cpu, RunAllocatesNothing,
-    ::testing::Values(Case{"prefill_f32", DType::f32, 200, 200, false},
-                      Case{"everything_f32", DType::f32, 200, 200, true},
-                      Case{"everything_f64", DType::f64, 70, 200, true},
-                      Case{"everything_bf16", DType::bf16, 200, 200, true},
-                      Case{"everything_f16", DType::f16, 200, 200, true},
-                      Case{"split_decode", DType::bf16, 1, 9000, true}),
-    [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cpu, RunAllocatesNothing,
+                         ::testing::Values(Case{"prefill_f32", DType::f32, 200, 200, false},
+                                           Case{"everything_f32", DType::f32, 200, 200, true},
+                                           Case{"everything_f64", DType::f64, 70, 200, true},
+                                           Case{"everything_bf16", DType::bf16, 200, 200, true},
+                                           Case{"everything_f16", DType::f16, 200, 200, true},
+                                           Case{"split_decode", DType::bf16, 1, 9000, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(CountingAllocator, Counts) {
   const long before = allocations;

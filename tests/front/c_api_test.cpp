@@ -18,7 +18,8 @@ constexpr int rows = 40, heads = 2, dim = 16;
 
 struct Tensors {
   std::vector<float> q, k, v, out, lse;
-  Tensors() : q(rows * heads * dim), k(q.size()), v(q.size()), out(q.size(), -7), lse(rows * heads) {
+  Tensors()
+      : q(rows * heads * dim), k(q.size()), v(q.size()), out(q.size(), -7), lse(rows * heads) {
     for (std::size_t i = 0; i < q.size(); ++i) {
       q[i] = std::sin(float(i));
       k[i] = std::cos(0.3f * float(i));
@@ -59,7 +60,8 @@ TEST(CApi, AttendsWithEveryKindOfFormula) {
   p.score = cap;
   ASSERT_EQ(tilefold_attend(&p), TILEFOLD_OK) << tilefold_last_error();
   EXPECT_EQ(t.out, t.expected({.mask = tilefold::causal() && tilefold::window(7),
-                               .score = tilefold::softcap(3.0), .threads = 1}));
+                               .score = tilefold::softcap(3.0),
+                               .threads = 1}));
   for (tilefold_mask* mask : {causal, window, both}) tilefold_mask_free(mask);
   tilefold_score_free(cap);
 }
@@ -68,7 +70,8 @@ int keep_even(void* user, int32_t q, int32_t k, const tilefold_place* at) {
   ++*static_cast<int*>(user);
   return k <= q + at->offset && k % 2 == 0;
 }
-int classify_even(void*, int32_t, int32_t q_high, int32_t k_low, int32_t, const tilefold_place* at) {
+int classify_even(void*, int32_t, int32_t q_high, int32_t k_low, int32_t,
+                  const tilefold_place* at) {
   return k_low > q_high + at->offset ? 0 : 1;
 }
 

@@ -20,7 +20,8 @@ struct Part {
   std::vector<double> out = std::vector<double>(rows * heads * dim, 0.0);
   std::vector<double> lse = std::vector<double>(heads * rows, -infinity);
   PartialResult view() const {
-    return {TensorView(out.data(), {1, rows, heads, dim}), TensorView(lse.data(), {1, heads, rows})};
+    return {TensorView(out.data(), {1, rows, heads, dim}),
+            TensorView(lse.data(), {1, heads, rows})};
   }
 };
 
@@ -127,8 +128,7 @@ TEST(Merge, PartsOfTheKeysMakeTheWhole) {
     parts.emplace_back();
     attend(query, key.slice(1, first, last), value.slice(1, first, last),
            OutputView(parts.back().out.data(), {1, rows, heads, dim}),
-           {.output = OutputKind::partial},
-           OutputView(parts.back().lse.data(), {1, heads, rows}));
+           {.output = OutputKind::partial}, OutputView(parts.back().lse.data(), {1, heads, rows}));
   }
   expect_near(merged(parts), whole, 1e-13);
 }
@@ -152,7 +152,9 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   p = a.view();
   p.out = TensorView(a.out.data(), {1, rows, heads, 2});
   EXPECT_THAT(refusal([&] { merge({{a.view(), p}}, out); }), HasSubstr("parts[1].out is"));
-  EXPECT_THAT(refusal([&] { merge({{a.view()}}, OutputView(a.out.data(), {1, rows, heads, dim})); }),
+  EXPECT_THAT(refusal([&] {
+                merge({{a.view()}}, OutputView(a.out.data(), {1, rows, heads, dim}));
+              }),
               HasSubstr("out shares memory with a part's out"));
   const float sink = 0;
   EXPECT_THAT(refusal([&] { merge({{a.view()}}, out, {}, TensorView(&sink, {1})); }),

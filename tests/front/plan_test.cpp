@@ -1,4 +1,5 @@
-// Plans: reuse across tensors, refusal of other tensors, workspaces, and what they say of themselves.
+// Plans: reuse across tensors, refusal of other tensors, workspaces, and what they say of
+// themselves.
 #include "tilefold/plan.hpp"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,10 @@ struct Layer {
   static constexpr int queries = 70, keys = 150, heads = 4, kv_heads = 2, dim = 16;
   std::vector<float> q, k, v, out, lse;
   explicit Layer(float seed)
-      : q(queries * heads * dim), k(keys * kv_heads * dim), v(k.size()), out(q.size(), -7.0f),
+      : q(queries * heads * dim),
+        k(keys * kv_heads * dim),
+        v(k.size()),
+        out(q.size(), -7.0f),
         lse(queries * heads, -7.0f) {
     const auto fill = [&](std::vector<float>& x, float phase) {
       for (std::size_t i = 0; i < x.size(); ++i)
@@ -138,8 +142,8 @@ TEST(Plan, ExplainsItself) {
   Layer layer(1);
   const Plan made = plan(layer.problem());
   const std::string text = made.explain();
-  for (const char* part : {"kernel     cpu/f32", "4 query heads over 2 KV heads", "mask       causal",
-                           "tiles met", "binds", "f32 -> f32"})
+  for (const char* part : {"kernel     cpu/f32", "4 query heads over 2 KV heads",
+                           "mask       causal", "tiles met", "binds", "f32 -> f32"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, HasSubstr("it multiplies in f64: the inputs are f32"));
   EXPECT_THAT(made.explain_json(), HasSubstr("\"binding_roof\""));

@@ -1,5 +1,5 @@
-// Every mistake that the host can see is refused before anything is written, in one error that names
-// the argument, what it is and what it had to be.
+// Every mistake that the host can see is refused before anything is written, in one error that
+// names the argument, what it is and what it had to be.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,8 +71,8 @@ struct Memory {
   Problem listed() {
     Problem p = paged();
     p.tensors.key_lengths = TensorView();
-    p.tensors.pages = {TensorView(), TensorView(indptr.data(), {3}), TensorView(indices.data(), {4}),
-                       TensorView(last.data(), {2})};
+    p.tensors.pages = {TensorView(), TensorView(indptr.data(), {3}),
+                       TensorView(indices.data(), {4}), TensorView(last.data(), {2})};
     return p;
   }
   Problem fp8() {
@@ -122,7 +122,9 @@ std::vector<Refusal> presence_and_shape() {
       {"out_absent", E::missing_argument, "out is absent",
        dense([](M&, Tensors& t, Options&) { t.out = {}; })},
       {"query_rank", E::shape_mismatch, "query is f32 [24, 8]: it must be [B, Sq, Hq, D]",
-       dense([](M& m, Tensors& t, Options&) { t.query = TensorView(m.q.data(), {24, 8}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.query = TensorView(m.q.data(), {24, 8});
+       })},
       {"batch", E::shape_mismatch, "axis 0 must be 2, the number of sequences",
        dense([](M& m, Tensors& t, Options&) {
          t.key = TensorView(m.k.data(), {1, 5, 2, 8});
@@ -139,18 +141,26 @@ std::vector<Refusal> presence_and_shape() {
          t.value = TensorView(m.v.data(), {2, 5, 0, 8});
        })},
       {"head_dim", E::shape_mismatch, "axis 3 must be 8, the head dimension of query",
-       dense([](M& m, Tensors& t, Options&) { t.key = TensorView(m.k.data(), {2, 5, 2, 4}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.key = TensorView(m.k.data(), {2, 5, 2, 4});
+       })},
       {"head_dim_large", E::shape_mismatch, "head dimensions run from 1 to 1024",
        dense([](M&, Tensors& t, Options&) {
          t.query = TensorView(nullptr, DType::f32, {2, 3, 4, 1025});
          t.key = TensorView(nullptr, DType::f32, {2, 5, 2, 1025});
        })},
       {"value_rows", E::shape_mismatch, "value is f32 [2, 4, 2, 8]: axis 1 must be 5",
-       dense([](M& m, Tensors& t, Options&) { t.value = TensorView(m.v.data(), {2, 4, 2, 8}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.value = TensorView(m.v.data(), {2, 4, 2, 8});
+       })},
       {"out_shape", E::shape_mismatch, "axis 3 must be 8, the head dimension of value",
-       dense([](M& m, Tensors& t, Options&) { t.out = OutputView(m.out.data(), {2, 3, 4, 4}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.out = OutputView(m.out.data(), {2, 3, 4, 4});
+       })},
       {"lse_shape", E::shape_mismatch, "lse is f32 [2, 3, 4]: it must be f32 [2, 4, 3]",
-       dense([](M& m, Tensors& t, Options&) { t.lse = OutputView(m.lse.data(), {2, 3, 4}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.lse = OutputView(m.lse.data(), {2, 3, 4});
+       })},
       {"last_axis_strided", E::stride_unsupported, "key is f32 [2, 5, 2, 4]",
        dense([](M& m, Tensors& t, Options&) {
          t.query = TensorView(m.q.data(), {2, 3, 4, 4});
@@ -197,12 +207,10 @@ std::vector<Refusal> dtypes_devices_memory() {
          t.query = TensorView(m.q.data(), DType::bf16, {2, 3, 4, 8});
          t.key = TensorView(m.codes.data(), DType::i8, {2, 5, 2, 8});
        })},
-      {"out_fp8", E::dtype_mismatch, "out is e4m3",
-       dense([](M& m, Tensors& t, Options&) {
+      {"out_fp8", E::dtype_mismatch, "out is e4m3", dense([](M& m, Tensors& t, Options&) {
          t.out = OutputView(m.out.data(), DType::e4m3, {2, 3, 4, 8});
        })},
-      {"lse_f64", E::dtype_mismatch, "lse is f64",
-       dense([](M& m, Tensors& t, Options&) {
+      {"lse_f64", E::dtype_mismatch, "lse is f64", dense([](M& m, Tensors& t, Options&) {
          t.lse = OutputView(m.lse.data(), DType::f64, {2, 4, 3});
        })},
       {"mixed_devices", E::device_mismatch, "key is on cuda:0: query is on cpu",
@@ -272,11 +280,15 @@ std::vector<Refusal> lengths() {
       {"cu_seqlens_negative", E::length_invalid, "cu_seqlens_k[1] is -1",
        ragged([](M& m, Tensors&, Options&) { m.cu_k[1] = -1; })},
       {"cu_seqlens_null", E::missing_argument, "cu_seqlens_q has a null pointer",
-       ragged([](M&, Tensors& t, Options&) { t.cu_seqlens_q = t.cu_seqlens_q.with_data(nullptr); })},
+       ragged(
+           [](M&, Tensors& t, Options&) { t.cu_seqlens_q = t.cu_seqlens_q.with_data(nullptr); })},
       {"query_lengths_ragged", E::conflicting_argument, "query_lengths is present",
-       ragged([](M& m, Tensors& t, Options&) { t.query_lengths = TensorView(m.lengths.data(), {2}); })},
+       ragged([](M& m, Tensors& t, Options&) {
+         t.query_lengths = TensorView(m.lengths.data(), {2});
+       })},
       {"key_lengths_ragged", E::conflicting_argument, "key_lengths is present",
-       ragged([](M& m, Tensors& t, Options&) { t.key_lengths = TensorView(m.lengths.data(), {2}); })},
+       ragged(
+           [](M& m, Tensors& t, Options&) { t.key_lengths = TensorView(m.lengths.data(), {2}); })},
       {"key_length_past_end", E::length_invalid, "key_lengths[1] is 6: it must lie between 0 and 5",
        dense([](M& m, Tensors& t, Options&) {
          m.lengths[1] = 6;
@@ -302,17 +314,21 @@ std::vector<Refusal> lengths() {
       {"listed_page_past_pool", E::page_out_of_range, "entry 0 of sequence 1 is 99",
        listed([](M& m, Tensors&, Options&) { m.indices[2] = 99; })},
       {"table_rows", E::shape_mismatch, "page table is i32 [1, 4]",
-       paged([](M& m, Tensors& t, Options&) { t.pages.table = TensorView(m.table.data(), {1, 4}); })},
+       paged([](M& m, Tensors& t, Options&) {
+         t.pages.table = TensorView(m.table.data(), {1, 4});
+       })},
       {"table_without_lengths", E::missing_argument, "key_lengths is absent",
        paged([](M&, Tensors& t, Options&) { t.key_lengths = {}; })},
       {"table_too_short", E::length_invalid, "key_lengths[1] is 9: it must lie between 0 and 8",
        paged([](M& m, Tensors&, Options&) { m.lengths[1] = 9; })},
       {"both_tables", E::conflicting_argument, "give one form",
-       paged([](M& m, Tensors& t, Options&) { t.pages.indptr = TensorView(m.indptr.data(), {3}); })},
+       paged(
+           [](M& m, Tensors& t, Options&) { t.pages.indptr = TensorView(m.indptr.data(), {3}); })},
       {"list_incomplete", E::missing_argument, "needs indices and last_page_size",
        listed([](M&, Tensors& t, Options&) { t.pages.indices = {}; })},
       {"list_and_lengths", E::conflicting_argument, "already set the lengths",
-       listed([](M& m, Tensors& t, Options&) { t.key_lengths = TensorView(m.lengths.data(), {2}); })},
+       listed(
+           [](M& m, Tensors& t, Options&) { t.key_lengths = TensorView(m.lengths.data(), {2}); })},
       {"last_page_full", E::length_invalid, "last_page_size[1] is 5: it must lie between 1 and",
        listed([](M& m, Tensors&, Options&) { m.last[1] = 5; })},
       {"last_page_of_none", E::length_invalid, "last_page_size[0] is 1: a sequence without pages",
@@ -320,7 +336,8 @@ std::vector<Refusal> lengths() {
       {"indptr_falls", E::length_invalid, "page indptr[2] is 1: entries must not fall",
        listed([](M& m, Tensors&, Options&) { m.indptr[2] = 1; })},
       {"starts_without_positions", E::missing_argument, "they need options.positions",
-       dense([](M& m, Tensors& t, Options&) { t.query_starts = TensorView(m.lengths.data(), {2}); })},
+       dense(
+           [](M& m, Tensors& t, Options&) { t.query_starts = TensorView(m.lengths.data(), {2}); })},
   };
 }
 
@@ -336,7 +353,9 @@ std::vector<Refusal> options() {
       {"threads", E::invalid_argument, "threads is -1",
        dense([](M&, Tensors&, Options& o) { o.threads = -1; })},
       {"position_stride", E::invalid_argument, "position strides are 0",
-       dense([](M&, Tensors&, Options& o) { o.positions = Positions{{0, 0}, {0, 1}, 0}; })},
+       dense([](M&, Tensors&, Options& o) {
+         o.positions = Positions{{0, 0}, {0, 1}, 0};
+       })},
       {"positions_far", E::invalid_argument, "they must lie within +-2^30",
        dense([](M&, Tensors&, Options& o) {
          o.positions = Positions{{(1 << 30) - 1, 1}, {0, 1}, 0};
@@ -366,13 +385,20 @@ std::vector<Refusal> options() {
       {"slopes_count", E::shape_mismatch, "alibi_slopes is f32 [3]",
        dense([](M& m, Tensors& t, Options&) { t.alibi_slopes = TensorView(m.sinks.data(), {3}); })},
       {"bias_keys", E::shape_mismatch, "axis 3 must be 1 or 5, the number of keys",
-       dense([](M& m, Tensors& t, Options&) { t.bias = TensorView(m.bias.data(), {1, 1, 3, 4}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.bias = TensorView(m.bias.data(), {1, 1, 3, 4});
+       })},
       {"bias_heads", E::shape_mismatch, "axis 1 must be 1 or 4, the number of query heads",
-       dense([](M& m, Tensors& t, Options&) { t.bias = TensorView(m.bias.data(), {2, 2, 3, 5}); })},
+       dense([](M& m, Tensors& t, Options&) {
+         t.bias = TensorView(m.bias.data(), {2, 2, 3, 5});
+       })},
       {"bias_short_for_ragged", E::shape_mismatch, "axis 3 must be 1 or at least 5",
-       ragged([](M& m, Tensors& t, Options&) { t.bias = TensorView(m.bias.data(), {2, 4, 3, 4}); })},
-      {"bias_rank", E::shape_mismatch, "bias is f32 [3, 5]",
-       dense([](M& m, Tensors& t, Options&) { t.bias = TensorView(m.bias.data(), {3, 5}); })},
+       ragged([](M& m, Tensors& t, Options&) {
+         t.bias = TensorView(m.bias.data(), {2, 4, 3, 4});
+       })},
+      {"bias_rank", E::shape_mismatch, "bias is f32 [3, 5]", dense([](M& m, Tensors& t, Options&) {
+         t.bias = TensorView(m.bias.data(), {3, 5});
+       })},
       {"descale_of_f32", E::conflicting_argument, "only e4m3 and e5m2 are descaled",
        dense([](M& m, Tensors& t, Options&) {
          t.key_descale.scale = TensorView(m.scales.data(), {1});

@@ -1,5 +1,5 @@
-// Bits: the number of threads changes none, and in batch-invariant mode neither do a row's neighbours
-// nor the way its prefill was chunked.
+// Bits: the number of threads changes none, and in batch-invariant mode neither do a row's
+// neighbours nor the way its prefill was chunked.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,8 +38,8 @@ std::vector<float> run(const Shape& s, int threads, Reproducibility mode) {
 }
 
 TEST(Reproducible, TheNumberOfThreadsChangesNoBit) {
-  for (const Shape& s : {Shape{1, 300, 300, 4, 2, 64}, Shape{1, 1, 9000, 8, 1, 128},
-                         Shape{3, 5, 4100, 2, 2, 40}}) {
+  for (const Shape& s :
+       {Shape{1, 300, 300, 4, 2, 64}, Shape{1, 1, 9000, 8, 1, 128}, Shape{3, 5, 4100, 2, 2, 40}}) {
     const std::vector<float> one = run(s, 1, Reproducibility::same_plan);
     for (const int threads : {2, 3, 16})
       EXPECT_EQ(std::memcmp(run(s, threads, Reproducibility::same_plan).data(), one.data(),

@@ -1,5 +1,5 @@
-// Laws of formulas: the tile's answer agrees with every element, all readings of an element agree, the
-// derivative agrees with finite differences, and compositions mean what they say.
+// Laws of formulas: the tile's answer agrees with every element, all readings of an element agree,
+// the derivative agrees with finite differences, and compositions mean what they say.
 #include "tilefold/formula.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,8 @@ using score::TilePositions;
 using score::Truth;
 
 constexpr int positions = 12;
-const std::vector<int> document_ids = {0, 0, 0, 1, 1, 2, 2, 2, 2, 0, 0, 3, 7, 7, 7, 1, 1, 1, 1, 1, 2, 2, 2, 2};
+const std::vector<int> document_ids = {0, 0, 0, 1, 1, 2, 2, 2, 2, 0, 0, 3,
+                                       7, 7, 7, 1, 1, 1, 1, 1, 2, 2, 2, 2};
 const std::vector<int> prefix_lengths = {5, 0};
 
 struct NamedMask {
@@ -30,10 +31,12 @@ struct NamedMask {
 std::vector<NamedMask> masks() {
   const TensorView ids(document_ids.data(), {2, positions});
   const TensorView lengths(prefix_lengths.data(), {2});
-  const Mask dilated = mask([](auto q, auto k, auto at) {
-    using score::floor_mod;
-    return floor_mod(q + at.offset - k, 3) == 0;
-  }, "dilated");
+  const Mask dilated = mask(
+      [](auto q, auto k, auto at) {
+        using score::floor_mod;
+        return floor_mod(q + at.offset - k, 3) == 0;
+      },
+      "dilated");
   const Mask jagged = mask<Reading::elements>(
       [](auto q, auto k, auto) { return (q * 7 + k * 3) % 5 < 3; }, "jagged");
   std::vector<NamedMask> all = {{"everything", Mask()},
@@ -87,10 +90,10 @@ TEST(Masks, TheTileAnswerAgreesWithEveryElement) {
                   any = any || kept;
                 }
               const Truth answer = m.mask.node()->classify({q0, q1}, {k0, k1}, at);
-              ASSERT_TRUE(!answer.yes() || every) << m.name << " all of " << q0 << ".." << q1
-                                                  << " x " << k0 << ".." << k1;
-              ASSERT_TRUE(!answer.no() || !any) << m.name << " none of " << q0 << ".." << q1
-                                                << " x " << k0 << ".." << k1;
+              ASSERT_TRUE(!answer.yes() || every)
+                  << m.name << " all of " << q0 << ".." << q1 << " x " << k0 << ".." << k1;
+              ASSERT_TRUE(!answer.no() || !any)
+                  << m.name << " none of " << q0 << ".." << q1 << " x " << k0 << ".." << k1;
             }
   }
 }
@@ -139,7 +142,7 @@ TEST(Masks, PositionReadsWhatIntReads) {
         for (int k = 0; k < positions; ++k)
           for (const int split : {0, 1, 5})
             EXPECT_EQ(score::decided(functor.keep(score::Position(q - split, split),
-                                           score::Position(k + split, -split), at)),
+                                                  score::Position(k + split, -split), at)),
                       score::decided(functor.keep(q, k, at)))
                 << name << " " << q << " " << k;
   };
@@ -182,15 +185,19 @@ struct NamedChange {
 std::vector<NamedChange> changes() {
   static const std::vector<float> slopes = {0.5f, 0.25f};
   static const std::vector<float> bias(2 * 1 * 12 * 12, 0.125f);
-  const ScoreChange lambda = change([](auto s, auto q, auto k, auto) {
-    using S = decltype(s);
-    return s * s + S(0.5f) * score::real<S>(abs(q - k));
-  }, "square");
-  const ScoreChange quotient = change([](auto s, auto, auto, auto) {
-    using S = decltype(s);
-    using score::exp;
-    return S(3.0f) / (S(1.0f) + exp(-s));
-  }, "sigmoid");
+  const ScoreChange lambda = change(
+      [](auto s, auto q, auto k, auto) {
+        using S = decltype(s);
+        return s * s + S(0.5f) * score::real<S>(abs(q - k));
+      },
+      "square");
+  const ScoreChange quotient = change(
+      [](auto s, auto, auto, auto) {
+        using S = decltype(s);
+        using score::exp;
+        return S(3.0f) / (S(1.0f) + exp(-s));
+      },
+      "sigmoid");
   return {{"softcap", softcap(2.0)},
           {"alibi", alibi(TensorView(slopes.data(), {2}))},
           {"bias", additive_bias(TensorView(bias.data(), {2, 1, 12, 12}))},
@@ -227,6 +234,22 @@ TEST(Changes, ChainsApplyAsChained) {
   EXPECT_NEAR(changed(all[6].change, 1.0, 1, 3, at), 2.0 * std::tanh((1.0 + alibi_term) / 2.0),
               1e-12);
   EXPECT_EQ(all[6].change.text(), "alibi(slopes) then softcap(2)");
+}
+
+TEST(Changes, MinusInfinityHidesWhateverFollows) {
+  const Place at{0, 0, 0, 4, 4, 0};
+  static const std::vector<float> hide(1 * 1 * 4 * 4, -INFINITY);
+  const ScoreChange hidden = additive_bias(TensorView(hide.data(), {1, 1, 4, 4}));
+  const ScoreChange chain =
+      hidden.then(softcap(2.0)).then(change([](auto s, auto, auto, auto) { return s * s; }));
+  EXPECT_EQ(changed(chain, 1.0, 1, 2, at), -INFINITY);
+  float narrow = 1;
+  chain.node()->change({1, 1, 1, 2, 1, 1, at}, &narrow, 1);
+  EXPECT_EQ(narrow, -INFINITY);
+  double value = 1, slope = 1;
+  chain.node()->differentiate({1, 1, 1, 2, 1, 1, at}, &value, &slope, 1);
+  EXPECT_EQ(value, -INFINITY);
+  EXPECT_EQ(slope, 0);
 }
 
 TEST(Changes, FloatAndDoubleAgree) {

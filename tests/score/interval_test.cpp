@@ -1,5 +1,5 @@
-// Laws of the tile answer, checked exhaustively on small numbers: whatever interval arithmetic says of
-// a tile holds for every element in it.
+// Laws of the tile answer, checked exhaustively on small numbers: whatever interval arithmetic says
+// of a tile holds for every element in it.
 #include "tilefold/score/interval.hpp"
 
 #include <gtest/gtest.h>
@@ -12,28 +12,24 @@ namespace {
 constexpr int reach = 4;
 
 // Calls check(Interval, Interval) for every pair of intervals within +-reach.
-template <class Check>
-void each_pair(const Check& check) {
+template <class Check> void each_pair(const Check& check) {
   for (int a = -reach; a <= reach; ++a)
     for (int b = a; b <= reach; ++b)
       for (int c = -reach; c <= reach; ++c)
         for (int d = c; d <= reach; ++d) check(Interval(a, b), Interval(c, d));
 }
 
-template <class Operation>
-void expect_contains(const char* name, const Operation& op) {
+template <class Operation> void expect_contains(const char* name, const Operation& op) {
   each_pair([&](Interval x, Interval y) {
     const Interval r = op(x, y);
     for (int i = x.low; i <= x.high; ++i)
       for (int j = y.low; j <= y.high; ++j)
-        ASSERT_TRUE(r.contains(op(i, j)))
-            << name << " of [" << x.low << ", " << x.high << "] and [" << y.low << ", " << y.high
-            << "] misses " << op(i, j);
+        ASSERT_TRUE(r.contains(op(i, j))) << name << " of [" << x.low << ", " << x.high << "] and ["
+                                          << y.low << ", " << y.high << "] misses " << op(i, j);
   });
 }
 
-template <class Comparison>
-void expect_sharp(const char* name, const Comparison& op) {
+template <class Comparison> void expect_sharp(const char* name, const Comparison& op) {
   each_pair([&](Interval x, Interval y) {
     bool every = true, any = false;
     for (int i = x.low; i <= x.high; ++i)
@@ -41,8 +37,8 @@ void expect_sharp(const char* name, const Comparison& op) {
         every = every && op(i, j);
         any = any || op(i, j);
       }
-    ASSERT_EQ(Truth(op(x, y)), Truth::of(every, any)) << name << " of " << x.low << ".." << x.high
-                                                      << " and " << y.low << ".." << y.high;
+    ASSERT_EQ(Truth(op(x, y)), Truth::of(every, any))
+        << name << " of " << x.low << ".." << x.high << " and " << y.low << ".." << y.high;
   });
 }
 

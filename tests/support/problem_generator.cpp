@@ -108,6 +108,7 @@ class Builder {
 void Builder::draw_types() {
   query_type_ = random_.one_of({DType::f64, DType::f32, DType::f32, DType::f16, DType::bf16,
                                 DType::bf16, DType::e4m3, DType::e5m2});
+  if (limits_.query_dtype) query_type_ = *limits_.query_dtype;
   cache_type_ = query_type_;
   const bool half = query_type_ == DType::f16 || query_type_ == DType::bf16;
   if (half && random_.chance(0.4)) cache_type_ = random_.one_of({DType::e4m3, DType::e5m2});

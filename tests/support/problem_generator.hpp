@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ namespace tilefold::testing {
 struct GeneratorLimits {
   double work = 3e6;
   int batch = 5, query_length = 300, key_length = 6000, head_dim = 1024;
+  std::optional<DType> query_dtype;  ///< drawn unless given
 };
 
 struct RandomProblem {

@@ -1,4 +1,5 @@
-// Formulas made of formulas, at compile time: A && B, A || B, !A for masks, chain(A, B) for changes.
+// Formulas made of formulas, at compile time: A && B, A || B, !A for masks, chain(A, B) for
+// changes.
 //
 //   constexpr auto mask = score::Causal{} && score::Window{4095, -1};
 //
@@ -12,12 +13,15 @@ namespace tilefold::score {
 
 /// A type whose keep() answers for one element, read with int.
 template <class M>
-concept MaskFunctor = requires(const M m, int q, int k, Place at) { decided(m.keep(q, k, at)); };
+concept MaskFunctor = requires(const M m, int q, int k, Place at) {
+  decided(m.keep(q, k, at));
+};
 
 /// A type whose change() maps one float32 score to another.
 template <class C>
-concept ChangeFunctor =
-    requires(const C c, float s, int q, int k, Place at) { float(c.change(s, q, k, at)); };
+concept ChangeFunctor = requires(const C c, float s, int q, int k, Place at) {
+  float(c.change(s, q, k, at));
+};
 
 template <class A, class B> struct And {
   A a;
@@ -46,12 +50,15 @@ template <class A, class B> struct Chain {
   }
 };
 
-template <MaskFunctor A, MaskFunctor B>
-TILEFOLD_HD constexpr And<A, B> operator&&(A a, B b) { return {a, b}; }
-template <MaskFunctor A, MaskFunctor B>
-TILEFOLD_HD constexpr Or<A, B> operator||(A a, B b) { return {a, b}; }
+template <MaskFunctor A, MaskFunctor B> TILEFOLD_HD constexpr And<A, B> operator&&(A a, B b) {
+  return {a, b};
+}
+template <MaskFunctor A, MaskFunctor B> TILEFOLD_HD constexpr Or<A, B> operator||(A a, B b) {
+  return {a, b};
+}
 template <MaskFunctor A> TILEFOLD_HD constexpr Not<A> operator!(A a) { return {a}; }
-template <ChangeFunctor A, ChangeFunctor B>
-TILEFOLD_HD constexpr Chain<A, B> chain(A a, B b) { return {a, b}; }
+template <ChangeFunctor A, ChangeFunctor B> TILEFOLD_HD constexpr Chain<A, B> chain(A a, B b) {
+  return {a, b};
+}
 
 }  // namespace tilefold::score

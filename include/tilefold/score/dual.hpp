@@ -10,8 +10,7 @@
 namespace tilefold::score {
 
 /// value + slope * epsilon, epsilon^2 = 0. F is float or double.
-template <class F>
-struct Dual {
+template <class F> struct Dual {
   F value, slope;
 
   Dual() = default;

@@ -1,10 +1,11 @@
 // A whole tile at once: three-valued answers over intervals of positions.
 //
-//   Truth t = causal.keep(Interval(128, 191), Interval(0, 63), place);   // t.yes(): no mask code runs
+//   Truth t = causal.keep(Interval(128, 191), Interval(0, 63), place);   // t.yes(): no mask code
+//   runs
 //
-// A formula read with Interval answers for every (query, key) pair of a tile: yes (all kept), no (none
-// kept: the tile is never loaded) or maybe. Each operation contains every element's value, so the
-// answer is right even where it is not sharp (a variable used twice widens it).
+// A formula read with Interval answers for every (query, key) pair of a tile: yes (all kept), no
+// (none kept: the tile is never loaded) or maybe. Each operation contains every element's value, so
+// the answer is right even where it is not sharp (a variable used twice widens it).
 #pragma once
 
 #include "tilefold/score/portable.hpp"
@@ -88,7 +89,7 @@ TILEFOLD_HD constexpr Interval larger(Interval a, Interval b) {
   return {larger(a.low, b.low), larger(a.high, b.high)};
 }
 TILEFOLD_HD constexpr Interval abs(Interval a) {
-  const int low = a.low <= 0 && a.high >= 0 ? 0 : smaller(abs(a.low), abs(a.high));
+  const int low = a.low > 0 ? a.low : a.high < 0 ? saturated(-1LL * a.high) : 0;
   return {low, larger(saturated(-1LL * a.low), a.high)};
 }
 /// By a constant: the divisor of a formula is not an interval. `b` is not 0.

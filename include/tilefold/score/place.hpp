@@ -7,7 +7,7 @@ namespace tilefold::score {
 
 /// Handed to every keep() and change() as their last argument.
 struct Place {
-  int batch;         ///< sequence within the batch
+  int batch;  ///< sequence within the batch
   int query_head;
   int kv_head;
   int query_length;  ///< Sq of this sequence

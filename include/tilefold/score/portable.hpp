@@ -1,5 +1,6 @@
-// The one macro of the formula headers, and the mathematics they need, for every compiler that reads
-// them: g++, clang, nvcc and NVRTC. No header of the standard library or of a toolkit is included.
+// The one macro of the formula headers, and the mathematics they need, for every compiler that
+// reads them: g++, clang, nvcc and NVRTC. No header of the standard library or of a toolkit is
+// included.
 #pragma once
 
 #ifdef __CUDACC__
@@ -10,8 +11,8 @@
 
 namespace tilefold::score {
 
-// NVRTC has none of g++'s __builtin_ functions, but declares C's own names; g++ and clang declare those
-// only in <cmath>.
+// NVRTC has none of g++'s __builtin_ functions, but declares C's own names; g++ and clang declare
+// those only in <cmath>.
 #ifdef __CUDACC__
 TILEFOLD_HD float tanh(float x) { return ::tanhf(x); }
 TILEFOLD_HD double tanh(double x) { return ::tanh(x); }

@@ -1,4 +1,5 @@
-// One element of a register fragment: a run-time base and an offset that unrolling makes a constant.
+// One element of a register fragment: a run-time base and an offset that unrolling makes a
+// constant.
 //
 // A GPU kernel reads masks with Position, not with int: the comparison of two positions becomes
 // `constant <= register`, one instruction an element, and Bit's logic does not branch.

@@ -10,7 +10,8 @@ namespace tilefold::score {
 
 template <class S> TILEFOLD_HD constexpr S real(int x) { return S(typename Plain<S>::type(x)); }
 
-/// A fragment's position keeps its two parts: times a slope, the product of the base leaves the loop.
+/// A fragment's position keeps its two parts: times a slope, the product of the base leaves the
+/// loop.
 template <class F> struct Linear {
   F base, offset;
   TILEFOLD_HD friend constexpr F operator*(F a, Linear b) { return a * b.base + a * b.offset; }

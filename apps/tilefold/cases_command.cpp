@@ -1,0 +1,73 @@
+// `tilefold cases`: files of small cases from real faults.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command.hpp"
+#include "support/cases_runner.hpp"
+
+namespace tilefold::cli {
+
+namespace {
+
+struct Arguments {
+  std::string file;
+  bool strict = false, json = false;
+};
+
+const char* status_name(testing::CaseStatus status) {
+  switch (status) {
+    case testing::CaseStatus::passed: return "passed";
+    case testing::CaseStatus::failed: return "failed";
+    default: return "unsupported";
+  }
+}
+
+void print_json(const testing::CasesSummary& summary) {
+  nlohmann::ordered_json object;
+  for (const auto status :
+       {testing::CaseStatus::passed, testing::CaseStatus::failed, testing::CaseStatus::unsupported})
+    object[status_name(status)] = summary.count(status);
+  object["cases"] = nlohmann::ordered_json::array();
+  for (const testing::CaseReport& c : summary.reports)
+    object["cases"].push_back({{"id", c.id},
+                               {"kind", c.kind},
+                               {"op", c.op},
+                               {"status", status_name(c.status)},
+                               {"text", c.text},
+                               {"worst", c.worst}});
+  fmt::print("{}\n", object.dump(2));
+}
+
+void run_cases(const Arguments& a) {
+  testing::CasesOptions options;
+  options.strictness = a.strict ? testing::Strictness::strict : testing::Strictness::lenient;
+  std::ostringstream unused;
+  const testing::CasesSummary summary =
+      testing::run_cases(a.file, options, a.json ? unused : std::cout);
+  std::cout.flush();
+  if (a.json) {
+    print_json(summary);
+  } else {
+    fmt::print("{} passed, {} failed, {} unsupported\n", summary.count(testing::CaseStatus::passed),
+               summary.count(testing::CaseStatus::failed),
+               summary.count(testing::CaseStatus::unsupported));
+  }
+  if (!summary.ok()) throw Exit{ExitCode::check_failed};
+}
+
+}  // namespace
+
+void add_cases(CLI::App& tool) {
+  CLI::App* command = tool.add_subcommand("cases", "Runs a file of cases, one JSON object a line");
+  const auto a = std::make_shared<Arguments>();
+  command->add_option("file", a->file, "FILE.jsonl")->required();
+  command->add_flag("--strict", a->strict, "An unsupported case is a failure");
+  command->add_flag("--json", a->json, "Prints one JSON object");
+  command->callback([a] { run_cases(*a); });
+}
+
+}  // namespace tilefold::cli

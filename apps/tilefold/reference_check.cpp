@@ -1,0 +1,148 @@
+// Each row is a problem of its own: the same keys and positions, one query.
+#include "reference_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/attention.hpp"
+
+namespace tilefold::cli {
+
+namespace {
+
+// Largest differences of one sequence and head.
+struct Errors {
+  double ours = 0, eager = 0, size = 0;
+  void add(double got, double eager_got, double want) {
+    if (!std::isfinite(want)) {
+      // -inf is an empty row's lse; other non-finite numbers may be of any kind.
+      const bool same = std::isinf(want) && want < 0 ? got == want : !std::isfinite(got);
+      if (!same) ours = std::numeric_limits<double>::infinity();
+      return;
+    }
+    const double difference = std::abs(got - want);
+    ours = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                  : std::max(ours, difference);
+    if (std::isfinite(eager_got)) eager = std::max(eager, std::abs(eager_got - want));
+    size = std::max(size, std::abs(want));
+  }
+  double ratio(double factor, double epsilon) const {
+    const double allowed = factor * eager + epsilon * size;
+    return ours == 0 ? 0 : ours / allowed;
+  }
+};
+
+struct RowOfBatch {
+  int sequence, row;
+};
+
+std::vector<RowOfBatch> choose_rows(const core::Geometry& g, std::int64_t most,
+                                    std::int64_t& of_rows) {
+  std::vector<RowOfBatch> rows;
+  of_rows = 0;
+  for (const core::Sequence& s : g.sequences) of_rows += s.query_length;
+  const std::int64_t count = std::min(most, of_rows);
+  std::int64_t index = 0, begin = 0;
+  for (int b = 0; b < g.batch; ++b) {
+    const std::int64_t end = begin + g.sequences[std::size_t(b)].query_length;
+    // Both ends of the batch are among them: row i of `count` is i * (of - 1) / (count - 1).
+    for (; index < count; ++index) {
+      const std::int64_t at = count == 1 ? 0 : index * (of_rows - 1) / (count - 1);
+      if (at >= end) break;
+      rows.push_back({b, int(at - begin)});
+    }
+    begin = end;
+  }
+  return rows;
+}
+
+class Check {
+ public:
+  explicit Check(const Problem& problem)
+      : problem_(problem),
+        g_(core::resolve(problem)),
+        out_(std::size_t(g_.batch * g_.query_heads)),
+        lse_(out_.size()) {}
+
+  ReferenceCheck run(std::int64_t most_rows, const std::function<void(double)>& progress) {
+    ReferenceCheck check;
+    const std::vector<RowOfBatch> rows = choose_rows(g_, most_rows, check.of_rows);
+    check.rows = std::int64_t(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      compare(rows[i]);
+      progress(double(i + 1) / double(rows.size()));
+    }
+    const double epsilon = g_.computes_in_double() ? 1e-12 : 1e-5;
+    const double factor = is_fp8(g_.query_dtype) ? 4 : 2;
+    for (const Errors& e : out_) {
+      check.out_error = std::max(check.out_error, e.ours);
+      check.out_eager_error = std::max(check.out_eager_error, e.eager);
+      check.worst_ratio = std::max(check.worst_ratio, e.ratio(factor, epsilon));
+    }
+    for (const Errors& e : lse_) {
+      check.lse_error = std::max(check.lse_error, e.ours);
+      check.lse_eager_error = std::max(check.lse_eager_error, e.eager);
+      check.worst_ratio = std::max(check.worst_ratio, e.ratio(factor, epsilon));
+    }
+    return check;
+  }
+
+ private:
+  void compare(RowOfBatch at) {
+    core::Geometry g = g_;
+    Tensors t = problem_.tensors;
+    for (core::Sequence& s : g.sequences) s.query_length = 0;
+    core::Sequence& s = g.sequences[std::size_t(at.sequence)];
+    s.query_length = 1;
+    s.query_start += g.query_stride * at.row;
+    if (g.query_layout == core::QueryLayout::ragged) {
+      s.query_begin += at.row;
+    } else {
+      t.query = t.query.slice(1, at.row, at.row + 1);
+      TensorView& scale = t.query_descale.scale;
+      if (scale && t.query_descale.per == Granularity::token)
+        scale = scale.slice(1, at.row, at.row + 1);
+    }
+    if (t.bias && t.bias.dim(2) > 1) t.bias = t.bias.slice(2, at.row, at.row + 1);
+    const reference::Case row{g, t, problem_.options};
+    const reference::Result want = reference::forward(row), eager = reference::eager(row);
+    for (int head = 0; head < g.query_heads; ++head) {
+      const std::size_t group = std::size_t(at.sequence * g.query_heads + head);
+      const std::int64_t offset = out_offset(at, head);
+      for (int c = 0; c < g.value_dim; ++c)
+        out_[group].add(reference::element(problem_.tensors.out, offset + c),
+                        eager.out.at(at.sequence, 0, head)[c],
+                        want.out.at(at.sequence, 0, head)[c]);
+      if (problem_.tensors.lse)
+        lse_[group].add(reference::element(problem_.tensors.lse, lse_offset(at, head)),
+                        *eager.lse.at(at.sequence, 0, head), *want.lse.at(at.sequence, 0, head));
+    }
+  }
+
+  std::int64_t row_of(RowOfBatch at) const {
+    return g_.sequences[std::size_t(at.sequence)].query_begin + at.row;
+  }
+  std::int64_t out_offset(RowOfBatch at, int head) const {
+    return core::RowAddress::of(problem_.tensors.out).offset(at.sequence, row_of(at), head);
+  }
+  std::int64_t lse_offset(RowOfBatch at, int head) const {
+    const TensorView& v = problem_.tensors.lse;
+    if (v.rank() == 2) return head * v.stride(0) + row_of(at) * v.stride(1);
+    return at.sequence * v.stride(0) + head * v.stride(1) + at.row * v.stride(2);
+  }
+
+  const Problem& problem_;
+  const core::Geometry g_;
+  std::vector<Errors> out_, lse_;  // [sequence][head]
+};
+
+}  // namespace
+
+ReferenceCheck check_against_reference(const Problem& problem, std::int64_t most_rows,
+                                       const std::function<void(double part)>& progress) {
+  return Check(problem).run(most_rows, progress);
+}
+
+}  // namespace tilefold::cli

@@ -1,0 +1,77 @@
+// `tilefold verify`: random problems against the float64 reference.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command.hpp"
+#include "progress.hpp"
+#include "support/verify.hpp"
+#include "tilefold/error.hpp"
+
+namespace tilefold::cli {
+
+namespace {
+
+struct Arguments {
+  std::string backend = "cpu";
+  int cases = 1000;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+void verify(const Arguments& a) {
+  if (a.backend == "cuda")
+    throw Error(ErrorCode::unsupported, "this build has no CUDA backend: verify --backend cpu");
+  testing::VerifyOptions options;
+  options.backend = Backend::cpu;
+  options.cases = a.cases;
+  options.seed = a.seed;
+  std::ostringstream json_report;
+  testing::VerifySummary summary;
+  {
+    Progress progress("verify");
+    summary = testing::verify(options, a.json ? json_report : std::cout, [&](int done, int of) {
+      progress.update(double(done) / of, fmt::format("{} of {}", done, of));
+    });
+  }
+  std::cout.flush();
+  if (a.json) {
+    const nlohmann::ordered_json object{{"backend", a.backend},
+                                        {"cases", a.cases},
+                                        {"seed", a.seed},
+                                        {"passed", summary.passed},
+                                        {"failed", summary.failed},
+                                        {"refused", summary.refused},
+                                        {"worst_part_of_allowed", summary.worst_ratio},
+                                        {"report", json_report.str()}};
+    fmt::print("{}\n", object.dump(2));
+  } else {
+    fmt::print("{}verify: {} cases from seed {} on {}: {} passed, {} failed, {} refused\n",
+               summary.text(), a.cases, a.seed, a.backend, summary.passed, summary.failed,
+               summary.refused);
+  }
+  // A refusal of a drawn problem is a breach too: the generator draws only what must be computed.
+  if (summary.failed != 0 || summary.refused != 0) throw Exit{ExitCode::check_failed};
+}
+
+}  // namespace
+
+void add_verify(CLI::App& tool) {
+  CLI::App* command =
+      tool.add_subcommand("verify", "Random problems against the float64 reference");
+  const auto a = std::make_shared<Arguments>();
+  command->add_option("--backend", a->backend, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--cases", a->cases, "How many")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", a->seed, "Problem i is drawn from seed + i")->capture_default_str();
+  command->add_flag("--json", a->json, "Prints one JSON object");
+  command->callback([a] { verify(*a); });
+}
+
+}  // namespace tilefold::cli

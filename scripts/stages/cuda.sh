@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The formula headers through nvcc and, from memory, through NVRTC. No GPU is needed.
+#
+# Where no nvcc 13 can be had: skipped (exit 77), or failed under TILEFOLD_REQUIRE_CUDA=1, as in CI.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+if ! nvcc=$(scripts/find_nvcc.sh); then
+  echo "no nvcc 13: neither installed nor to be had from PyPI"
+  [[ ${TILEFOLD_REQUIRE_CUDA-} == 1 ]] && exit 1
+  exit 77
+fi
+toolkit=$(dirname "$(dirname "$nvcc")")
+for nvrtc in "$toolkit"/lib64/libnvrtc.so.13 "$toolkit"/lib/libnvrtc.so.13; do
+  [[ -e $nvrtc ]] && break
+done
+echo "nvcc:  $nvcc"
+echo "nvrtc: $nvrtc"
+
+out=build/cuda-headers
+mkdir -p "$out"
+source=tests/headers/score_kernel.cu
+flags=(-std=c++20 -Iinclude --Werror all-warnings -Xcompiler '-Wall,-Wextra,-Werror')
+
+g++ -std=c++20 -Wall -Wextra -Wshadow -Werror -O1 tests/headers/compile_with_nvrtc.cpp \
+  -o "$out/compile_with_nvrtc" -ldl &
+jit_build=$!
+# The object holds host stubs as well: -cubin alone would hide a broken one.
+"$nvcc" "${flags[@]}" --threads 2 -gencode arch=compute_80,code=sm_80 \
+  -gencode arch=compute_90a,code=sm_90a -c "$source" -o "$out/score_kernel.o"
+echo "nvcc: sm_80 and sm_90a, object of $(stat -c %s "$out/score_kernel.o") bytes"
+wait "$jit_build"
+
+headers=(tilefold/fold.hpp)
+for header in include/tilefold/score/*.hpp; do headers+=("${header#include/}"); done
+for arch in sm_80 sm_90a; do
+  (cd "$out" && ./compile_with_nvrtc "$nvrtc" ../../include "../../$source" "$arch" "${headers[@]}")
+done
+echo "${#headers[@]} headers through nvcc and NVRTC, sm_80 and sm_90a"

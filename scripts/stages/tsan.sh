@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The threaded paths (tests named cpu.* and front.*) under ThreadSanitizer.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export TSAN_OPTIONS=halt_on_error=1
+# On kernels that spread mappings over 32 random bits, this runtime meets "unexpected memory mapping".
+fixed_layout=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
+cmake --preset tsan
+"${fixed_layout[@]}" cmake --build --preset tsan -- -k 0
+"${fixed_layout[@]}" ctest --preset tsan -j "$(nproc)"

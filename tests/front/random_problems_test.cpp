@@ -1,0 +1,45 @@
+// Law: any problem of the option space is computed to the accuracy rule, writes its outputs and
+// nothing else, and has the same bits on any number of threads; in batch-invariant mode a sequence
+// has the same bits alone as in its batch.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/verify.hpp"
+
+namespace tilefold::testing {
+namespace {
+
+TEST(RandomProblems, MatchFloat64OnTheCpu) {
+  std::ostringstream report;
+  VerifyOptions options;
+  options.backend = Backend::cpu;
+  options.cases = 300;
+  options.seed = 1;
+  const VerifySummary summary = verify(options, report);
+  EXPECT_EQ(summary.failed, 0) << report.str() << summary.text();
+  EXPECT_EQ(summary.refused, 0) << report.str() << summary.text();
+  EXPECT_EQ(summary.passed, options.cases);
+}
+
+TEST(RandomProblems, ASeedAlwaysDrawsTheSameProblem) {
+  for (const std::uint64_t seed : {1u, 77u, 4000u}) {
+    const RandomProblem a = make_random_problem(seed), b = make_random_problem(seed);
+    EXPECT_EQ(a.describe(), b.describe());
+    EXPECT_EQ(packed_bytes(a.problem.tensors.query), packed_bytes(b.problem.tensors.query));
+  }
+}
+
+TEST(RandomProblems, AWriteOutsideTheOutputIsSeen) {
+  TensorMemory memory;
+  const OutputView out = memory.allocate(DType::f32, {2, 3}, {.order = {}, .padding = 2});
+  Buffer& buffer = memory.buffer_of(out);
+  const std::vector<unsigned char> before = buffer.bytes();
+  for (int i = 0; i < 6; ++i) store(out, i, 1);
+  EXPECT_EQ(changed_outside(buffer, before, out), unchanged);
+  store_at(out, 3, 1);  // the first element of the padding
+  EXPECT_EQ(changed_outside(buffer, before, out), 3 * 4);
+}
+
+}  // namespace
+}  // namespace tilefold::testing
