@@ -302,6 +302,7 @@ class Bf16AmxKernel final : public TileKernel<float> {
   const char* name() const override { return "cpu/bf16/amx"; }
   int lanes() const override { return lanes_; }
   int tile_keys() const override { return bf16::max_tile_keys; }
+  int key_step() const override { return chunk; }
   DType element() const override { return DType::bf16; }
   void begin_thread() const override { begin_tiles(); }
   void end_thread() const override { end_tiles(); }

@@ -187,6 +187,7 @@ class Bf16Avx512Kernel final : public TileKernel<float> {
   const char* name() const override { return "cpu/bf16/avx512"; }
   int lanes() const override { return lanes_; }
   int tile_keys() const override { return bf16::max_tile_keys; }
+  int key_step() const override { return chunk; }
   DType element() const override { return DType::bf16; }
 
   std::size_t packed_query_bytes(int head_dim) const override {

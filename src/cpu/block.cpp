@@ -1,5 +1,6 @@
 #include "cpu/block.hpp"
 
+#include <cstring>
 #include <limits>
 
 #include "cpu/convert.hpp"
@@ -57,16 +58,33 @@ template <class F> void Block<F>::load_queries() const {
   }
 }
 
+/// Moves rows into `scratch` (where they may already be) behind so many rows of zeros.
+template <class F>
+TileRows Block<F>::behind_zeros(TileRows rows, int zeros, char* scratch) const {
+  if (zeros == 0) return rows;
+  const std::size_t element = std::size_t(bytes_of(kernel_.element()));
+  const std::size_t row_bytes = element * std::size_t(rows.columns);
+  const char* from = static_cast<const char*>(rows.data);
+  for (int r = rows.rows - 1; r >= 0; --r)  // backwards: source and target may be the same memory
+    std::memmove(scratch + std::size_t(r + zeros) * row_bytes,
+                 from + r * rows.row_stride * std::int64_t(element), row_bytes);
+  std::memset(scratch, 0, std::size_t(zeros) * row_bytes);
+  return {scratch, rows.columns, rows.rows + zeros, rows.columns};
+}
+
 template <class F> void Block<F>::load(KeyTile& tile) const {
   const Reuse reuse = tiles() > 1 ? Reuse::many : Reuse::once;
-  const KeyRows::Request request{item_.sequence, item_.kv_head, tile.first, tile.last, reuse};
-  tile.keys = job_.keys.read(request, kernel_.element(), scratch_.key_rows);
+  const KeyRows::Request request{item_.sequence, item_.kv_head, tile.first + tile.hidden_first,
+                                 tile.last, reuse};
+  tile.keys = behind_zeros(job_.keys.read(request, kernel_.element(), scratch_.key_rows),
+                           tile.hidden_first, scratch_.key_rows);
   kernel_.pack_key(tile.keys, scratch_.packed_key);
   if (job_.value_in_key()) {
     tile.values = tile.keys;
     tile.values.columns = job_.geometry.value_dim;
   } else {
-    tile.values = job_.values.read(request, kernel_.element(), scratch_.value_rows);
+    tile.values = behind_zeros(job_.values.read(request, kernel_.element(), scratch_.value_rows),
+                               tile.hidden_first, scratch_.value_rows);
   }
   kernel_.pack_value(tile.values, scratch_.packed_value);
   tile.loaded = true;
@@ -77,7 +95,8 @@ template <class F> void Block<F>::load(KeyTile& tile) const {
 template <class F> void Block<F>::clip(KeyTile& tile) const {
   const int first = first_visible(tile.first, tile.last);
   const int last = last_visible(tile.first, tile.last);
-  tile.first = first;
+  tile.hidden_first = (first - tile.first) % kernel_.key_step();
+  tile.first = first - tile.hidden_first;
   tile.last = std::max(first, last);
 }
 
@@ -116,7 +135,7 @@ template <class F> Prefetcher Block<F>::prefetcher(const KeyRange& next) const {
 
 template <class F> void Block<F>::visit(const KeyRange& range, Truth truth, Prefetcher& next,
                                         TileCounts& counts) const {
-  KeyTile keys{range.first, range.last, false, {}, {}};
+  KeyTile keys{range.first, range.last, 0, false, {}, {}};
   for (int t = 0; t < tiles(); ++t) {
     const TileOfRows rows = tile(t);
     const Truth answer = truth.yes() ? truth : ask(rows, range.first, range.last);
@@ -124,7 +143,7 @@ template <class F> void Block<F>::visit(const KeyRange& range, Truth truth, Pref
     (answer.yes() ? counts.full : counts.partial) += 1;
     if (!keys.loaded) {
       if (!truth.yes()) clip(keys);
-      if (keys.first == keys.last) return;
+      if (keys.first + keys.hidden_first == keys.last) return;
       load(keys);
     }
     fold(rows, keys, answer, next);

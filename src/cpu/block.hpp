@@ -48,12 +48,14 @@ template <class F> class Block {
     int first, last;
   };
   struct KeyTile {
-    int first, last;  // keys
+    int first, last;   // keys
+    int hidden_first;  // of them, so many that no row sees: zeros stand for them
     bool loaded = false;
     TileRows keys, values;
   };
 
   int tiles() const;
+  TileRows behind_zeros(TileRows rows, int zeros, char* scratch) const;
   TileOfRows tile(int index) const;
   score::Truth ask(const TileOfRows& rows, int first_key, int last_key) const;
   TileOfRows all_rows() const { return {0, item_.first_row, item_.last_row}; }

@@ -33,6 +33,19 @@ HeadBounds bounds_of(const Table& want, const Table& eager, int b, int head) {
   return bounds;
 }
 
+// Eager's largest error over a handful of numbers says little of eager: where a head has fewer than 16,
+// the heads of its sequence are taken together.
+constexpr int few_numbers = 16;
+
+HeadBounds yardstick(const Table& want, const Table& eager, int b, int head) {
+  HeadBounds bounds = bounds_of(want, eager, b, head);
+  if (want.rows(b) * want.columns() >= few_numbers) return bounds;
+  for (int other = 0; other < want.heads(); ++other)
+    bounds.eager_error =
+        std::max(bounds.eager_error, bounds_of(want, eager, b, other).eager_error);
+  return bounds;
+}
+
 bool spreads(const AccuracyRule& rule, int sequence) {
   return std::size_t(sequence) < rule.may_spread_nan.size() &&
          rule.may_spread_nan[std::size_t(sequence)];
@@ -78,7 +91,7 @@ Deviation worst_deviation(const Table& got, const Table& want, const Table& eage
   worst.ratio = -1;
   for (int b = 0; b < want.sequences(); ++b)
     for (int head = 0; head < want.heads(); ++head) {
-      HeadBounds bounds = bounds_of(want, eager, b, head);
+      HeadBounds bounds = yardstick(want, eager, b, head);
       bounds.largest = std::max(bounds.largest, rule.smallest_size);
       const double allowed = rule.eager_factor * bounds.eager_error + rule.epsilon * bounds.largest;
       for (int row = 0; row < want.rows(b); ++row)
