@@ -1,8 +1,8 @@
 # Warnings of every target of the project; each one is an error.
 add_library(tilefold_warnings INTERFACE)
 target_compile_options(tilefold_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # gcc 12 reports std::string operations as overlapping copies of 2^63 bytes (its bug 105651).
-  target_compile_options(tilefold_warnings INTERFACE -Wno-restrict)
+  target_compile_options(tilefold_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()

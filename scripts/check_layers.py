@@ -38,7 +38,7 @@ MAY_INCLUDE = {
 SHARED_TESTS = "tests/support/"
 
 # First part of a third party's include path -> a pattern of the files that may include it.
-TEXT_FILES = r"(src|apps|bench|tests)/.*\.cpp"
+TEXT_FILES = r"((src|apps|bench|tests)/.*\.cpp|apps/.*\.hpp)"
 THIRD_PARTY = {
     "hwy": r"src/cpu/.*",
     "immintrin.h": r"src/cpu/.*",
@@ -46,7 +46,7 @@ THIRD_PARTY = {
     "oneapi": r"src/core/parallel_for\.cpp",
     "fmt": TEXT_FILES,
     "nlohmann": TEXT_FILES,
-    "CLI": r"(apps|bench|tests)/.*\.cpp",
+    "CLI": r"((apps|bench|tests)/.*\.cpp|apps/.*\.hpp)",
     "gtest": r"tests/.*",
     "gmock": r"tests/.*",
     "benchmark": r"bench/.*\.cpp",

@@ -11,6 +11,7 @@
 #include "bench/timing.hpp"
 #include "bench/visible_pairs.hpp"
 #include "command.hpp"
+#include "option_checks.hpp"
 #include "problem_arguments.hpp"
 #include "progress.hpp"
 #include "reference_check.hpp"
@@ -72,6 +73,27 @@ void check_destination(const std::string& spec) {
   if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
     throw Error(ErrorCode::file_io,
                 fmt::format("{}: there is no directory '{}'", spec, folder.string()));
+  if (std::filesystem::is_directory(path, ignored))
+    throw Error(ErrorCode::file_io, fmt::format("{}: it is a directory", spec));
+  if (spec.ends_with(".safetensors:"))
+    throw Error(ErrorCode::file_format,
+                fmt::format("{}: a tensor's name must follow the colon", spec));
+}
+
+// However the two spell it.
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code unknown;
+  const auto whole = [&](const std::string& spec) {
+    return std::filesystem::weakly_canonical(path_of(spec), unknown);
+  };
+  return whole(a) == whole(b);
+}
+
+// The name of a tensor in its .safetensors file; empty where none is given.
+std::string name_in_file(const std::string& spec) {
+  const std::size_t path = path_of(spec).size();
+  return path < spec.size() ? spec.substr(path + 1) : "";
 }
 
 void check_npy_dtype(const std::string& spec, DType dtype) {
@@ -90,7 +112,7 @@ class Attend {
   void run() {
     check_destination(a_.out);
     check_destination(a_.lse);
-    if (!a_.out.empty() && path_of(a_.out) == path_of(a_.lse) && !same_container())
+    if (same_file(a_.out, a_.lse) && !same_container())
       throw UsageError(
           "--out and --lse name the same file: a .safetensors file holds both as "
           "FILE:out and FILE:lse");
@@ -155,16 +177,15 @@ class Attend {
   }
 
   bool same_container() const {
-    return path_of(a_.out).ends_with(".safetensors") && a_.out != a_.lse &&
-           path_of(a_.out) != a_.out && path_of(a_.lse) != a_.lse;
+    const std::string out = name_in_file(a_.out), lse = name_in_file(a_.lse);
+    return !out.empty() && !lse.empty() && out != lse;
   }
 
   void write() const {
     const Tensors& t = problem_.tensors;
-    if (!a_.out.empty() && !a_.lse.empty() && path_of(a_.out) == path_of(a_.lse)) {
-      const std::size_t name = path_of(a_.out).size() + 1;
+    if (same_file(a_.out, a_.lse)) {
       files::write_tensors(path_of(a_.out),
-                           {{a_.out.substr(name), t.out}, {a_.lse.substr(name), t.lse}});
+                           {{name_in_file(a_.out), t.out}, {name_in_file(a_.lse), t.lse}});
       return;
     }
     if (!a_.out.empty()) files::write_tensor(a_.out, t.out);
@@ -224,19 +245,23 @@ void add_attend(CLI::App& tool) {
   const char* file = "FILE.npy or FILE.safetensors:NAME";
   command->add_option("-q,--query", a->query, file)->required();
   command->add_option("-k,--key", a->key, file)->required();
-  command->add_option("-v,--value", a->value, std::string(file) + "; absent with --value-dim");
+  CLI::Option* const value =
+      command->add_option("-v,--value", a->value, std::string(file) + "; absent with --value-dim");
   command->add_option("-o,--out", a->out, "Where the output goes; nowhere unless given");
   command->add_option("--lse", a->lse, "Where the rows' log-sum-exp goes");
   command->add_option("--out-dtype", a->out_dtype, "The query's unless given (bf16 for fp8)");
   command
       ->add_option("--value-dim", a->problem.value_dim, "The value is the first columns of the key")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1))
+      ->excludes(value);
   a->problem.add_to(*command);
   command->add_flag("--explain", a->explain, "Prints the plan");
-  command->add_flag("--check", a->check, "Compares with the float64 reference");
+  CLI::Option* const check =
+      command->add_flag("--check", a->check, "Compares with the float64 reference");
   command->add_option("--check-rows", a->check_rows, "At most this many rows, evenly spaced")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1))
+      ->needs(check);
   command->add_flag("--compare-materialised", a->compare,
                     "Also runs attention with the score matrix in memory");
   command->add_flag("--json", a->json, "Prints one JSON object");

@@ -7,6 +7,7 @@
 
 #include "bench/bench_report.hpp"
 #include "command.hpp"
+#include "option_checks.hpp"
 #include "progress.hpp"
 #include "tilefold/error.hpp"
 
@@ -81,7 +82,7 @@ void add_bench(CLI::App& tool) {
   cpu->add_option("--python", a->python,
                   "The Python that has the peers; $TILEFOLD_PYTHON or python3 unless given");
   cpu->add_option("--threads", a->threads, "Of every contender; 0 takes all cores")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, most_threads));
   cpu->add_flag("--quick", a->quick, "Up to 2048 tokens and no long sections: about a minute");
   cpu->add_flag("--json", a->json, "Prints one JSON object");
   cpu->callback([a] { bench_cpu(*a); });

@@ -8,12 +8,14 @@
 
 #include "command.hpp"
 #include "support/cases_runner.hpp"
+#include "tilefold/error.hpp"
 
 namespace tilefold::cli {
 
 namespace {
 
 struct Arguments {
+  std::string backend = "cpu";
   std::string file;
   bool strict = false, json = false;
 };
@@ -44,11 +46,15 @@ void print_json(const testing::CasesSummary& summary) {
 
 void run_cases(const Arguments& a) {
   testing::CasesOptions options;
+  if (a.backend == "cuda") options.backend = Backend::cuda;
   options.strictness = a.strict ? testing::Strictness::strict : testing::Strictness::lenient;
   std::ostringstream unused;
   const testing::CasesSummary summary =
       testing::run_cases(a.file, options, a.json ? unused : std::cout);
   std::cout.flush();
+  if (summary.reports.empty())
+    throw Error(ErrorCode::file_format,
+                fmt::format("{}: it holds no case, which is one JSON object a line", a.file));
   if (a.json) {
     print_json(summary);
   } else {
@@ -65,6 +71,9 @@ void add_cases(CLI::App& tool) {
   CLI::App* command = tool.add_subcommand("cases", "Runs a file of cases, one JSON object a line");
   const auto a = std::make_shared<Arguments>();
   command->add_option("file", a->file, "FILE.jsonl")->required();
+  command->add_option("--backend", a->backend, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_flag("--strict", a->strict, "An unsupported case is a failure");
   command->add_flag("--json", a->json, "Prints one JSON object");
   command->callback([a] { run_cases(*a); });

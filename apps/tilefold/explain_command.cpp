@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "command.hpp"
+#include "option_checks.hpp"
 #include "problem_arguments.hpp"
 #include "tilefold/attention.hpp"
 
@@ -23,9 +25,11 @@ bool paged(const Tensors& t) { return t.pages.present(); }
 
 std::int64_t last_border(const TensorView& borders) {
   const std::int64_t count = borders.element_count();
-  if (count == 0) return 0;
-  return borders.dtype() == DType::i64 ? borders.as<std::int64_t>()[count - 1]
-                                       : borders.as<std::int32_t>()[count - 1];
+  // Borders that are none are left to plan(), which says why.
+  if (count == 0 || !is_index(borders.dtype()) || borders.rank() != 1) return 0;
+  return std::max<std::int64_t>(0, borders.dtype() == DType::i64
+                                       ? borders.as<std::int64_t>()[count - 1]
+                                       : borders.as<std::int32_t>()[count - 1]);
 }
 
 // The shape of the pool, or of dense or ragged keys.
@@ -42,6 +46,24 @@ Extents key_shape(const Arguments& a, const Tensors& t, std::int64_t dim) {
 // Options need the query's shape, which needs the borders: the borders are read first.
 TensorView borders(const std::string& text, const char* option, TensorStore& store) {
   return text.empty() ? TensorView() : store.indices(text, option);
+}
+
+// An option that would change nothing is a mistake of the caller's.
+void refuse_idle_options(const CLI::App& command, const ProblemArguments& p) {
+  const auto refuse = [&](const char* option, const char* why) {
+    if (command.count(option) != 0) throw UsageError(fmt::format("{} {}", option, why));
+  };
+  const bool pages = !p.page_table.empty() || !p.page_indptr.empty();
+  for (const char* option : {"--pages", "--page-size"})
+    if (!pages) refuse(option, "needs --page-table or --page-indptr");
+  if (!p.cu_seqlens_q.empty()) {
+    refuse("--query-length", "does not go with --cu-seqlens-q, which holds the lengths");
+    if (pages || !p.cu_seqlens_k.empty())
+      refuse("--batch", "does not go with --cu-seqlens-q, which holds the sequences");
+  }
+  if (pages) refuse("--key-length", "does not go with pages, whose table holds the lengths");
+  if (!p.cu_seqlens_k.empty())
+    refuse("--key-length", "does not go with --cu-seqlens-k, which holds the lengths");
 }
 
 void explain(const Arguments& given) {
@@ -75,7 +97,7 @@ void add_explain(CLI::App& tool) {
   CLI::App* command = tool.add_subcommand("explain", "The plan of a problem, without its tensors");
   const auto a = std::make_shared<Arguments>();
   const auto count = [&](const char* name, std::int64_t& value, const char* text) {
-    command->add_option(name, value, text)->capture_default_str()->check(CLI::NonNegativeNumber);
+    command->add_option(name, value, text)->capture_default_str()->check(whole_number(0));
   };
   count("--batch", a->batch, "Sequences");
   count("--query-heads", a->query_heads, "Query heads");
@@ -95,7 +117,10 @@ void add_explain(CLI::App& tool) {
   command->add_flag("--lse", a->lse, "The log-sum-exp is wanted too");
   a->problem.add_to(*command);
   command->add_flag("--json", a->json, "Prints one JSON object");
-  command->callback([a] { explain(*a); });
+  command->callback([a, command] {
+    refuse_idle_options(*command, a->problem);
+    explain(*a);
+  });
 }
 
 }  // namespace tilefold::cli

@@ -11,6 +11,7 @@
 #include "command.hpp"
 #include "cpu/backend.hpp"
 #include "cpu/highway_kernel.hpp"
+#include "cuda/backend.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::cli {
@@ -60,6 +61,10 @@ void print_info(Output output) {
                                   {"highway_targets", cpu::highway_target_count()},
                                   {"highway", highway_in_use()},
                                   {"backends", {"cpu"}}};
+    const cuda::Presence found = cuda::presence();
+    if (!cuda::kernels().empty()) object["backends"].push_back("cuda");
+    object["cuda_devices"] = found.devices;
+    object["cuda_absence"] = found.absence;
     for (const Place& place : cuda_places()) object["cuda_searched"][place.path] = place.what;
     fmt::print("{}\n", object.dump(2));
     return;
@@ -72,7 +77,10 @@ void print_info(Output output) {
   fmt::print("AMX           {}\n", machine.amx);
   fmt::print("Highway       {} ({} compiled targets run here)\n", highway_in_use(),
              cpu::highway_target_count());
-  fmt::print("backends      cpu (this build has no CUDA backend)\n");
+  const cuda::Presence found = cuda::presence();
+  fmt::print("backends      cpu{}\n", cuda::kernels().empty() ? "" : ", cuda");
+  for (const std::string& device : found.devices) fmt::print("CUDA device   {}\n", device);
+  if (!found.absence.empty()) fmt::print("CUDA device   {}\n", found.absence);
   for (const Place& place : cuda_places())
     fmt::print("CUDA          {}: {}\n", place.path, place.what);
 }

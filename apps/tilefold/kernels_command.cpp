@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
-#include "cpu/backend.hpp"
+#include "front/kernels.hpp"
 
 namespace tilefold::cli {
 
@@ -15,12 +15,16 @@ std::string tile_text(const planner::TileShape& tile) {
   return fmt::format("{} x {} / {}", tile.tile_queries, tile.tile_keys, tile.block_queries);
 }
 
+const char* backend_name(const planner::Candidate& kernel) {
+  return kernel.backend == Backend::cuda ? "cuda" : "cpu";
+}
+
 void list_kernels(Output output) {
   if (output == Output::json) {
     auto array = nlohmann::ordered_json::array();
-    for (const planner::Candidate& k : cpu::kernels())
+    for (const planner::Candidate& k : all_kernels())
       array.push_back({{"name", k.name},
-                       {"backend", "cpu"},
+                       {"backend", backend_name(k)},
                        {"compute", name(k.compute)},
                        {"tile_queries", k.tile.tile_queries},
                        {"tile_keys", k.tile.tile_keys},
@@ -32,11 +36,11 @@ void list_kernels(Output output) {
     fmt::print("{}\n", array.dump(2));
     return;
   }
-  fmt::print("{:20} {:8} {:8} {:16} {:>11} {:>10} {:>11}  {}\n", "kernel", "backend", "compute",
+  fmt::print("{:36} {:8} {:8} {:16} {:>11} {:>10} {:>11}  {}\n", "kernel", "backend", "compute",
              "tile q x k / blk", "FLOPs/cycle", "exps/cycle", "bytes/cycle", "instructions");
-  for (const planner::Candidate& k : cpu::kernels())
-    fmt::print("{:20} {:8} {:8} {:16} {:11g} {:10g} {:11g}  {}\n", k.name, "cpu", name(k.compute),
-               tile_text(k.tile), k.flops_per_cycle, k.exponentials_per_cycle,
+  for (const planner::Candidate& k : all_kernels())
+    fmt::print("{:36} {:8} {:8} {:16} {:11g} {:10g} {:11g}  {}\n", k.name, backend_name(k),
+               name(k.compute), tile_text(k.tile), k.flops_per_cycle, k.exponentials_per_cycle,
                k.cache_bytes_per_cycle, k.instructions);
 }
 
@@ -44,7 +48,7 @@ void list_kernels(Output output) {
 
 void add_kernels(CLI::App& tool) {
   CLI::App* command =
-      tool.add_subcommand("kernels", "The kernels that this machine can run, fastest first");
+      tool.add_subcommand("kernels", "The kernels of this build, each backend's fastest first");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Prints a JSON array");
   command->callback([json] { list_kernels(*json ? Output::json : Output::text); });

@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "command.hpp"
+#include "option_checks.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::cli {
@@ -15,7 +20,8 @@ namespace {
 
 int fail(ExitCode code, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "tilefold: {}\n", message);
+  // Not fmt::print, which throws where there is no standard error: this is the last resort.
+  std::fputs(fmt::format("tilefold: {}\n", message).c_str(), stderr);
   return int(code);
 }
 
@@ -37,6 +43,26 @@ std::string one_line(std::string text) {
 constexpr const char* exit_codes =
     "Exit codes: 0 ok, 1 a check failed, 2 bad usage, 3 refused, 4 file error, 5 unsupported here.";
 
+// CLI11 says of an unknown command only that one is required.
+void require_known_command(const CLI::App& app, char** argument, char** end) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || argument == end || (*argument)[0] == '-') return;
+  std::string names;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == *argument) return require_known_command(*command, argument + 1, end);
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  throw UsageError(
+      fmt::format("'{}' is no command of {}: it has {}", *argument, app.get_name(), names));
+}
+
+void complete(CLI::App& command) {
+  command.footer(exit_codes);
+  for (CLI::Option* option : command.get_options())
+    if (option->get_items_expected_min() > 0) option->check(something());
+  for (CLI::App* inner : command.get_subcommands({})) complete(*inner);
+}
+
 int run(int count, char** arguments) {
   CLI::App tool{"tilefold: exact attention tile by tile", "tilefold"};
   tool.require_subcommand(1);
@@ -50,8 +76,9 @@ int run(int count, char** arguments) {
   add_kernels(tool);
   add_ladder(tool);
   add_info(tool);
-  for (CLI::App* command : tool.get_subcommands({})) command->footer(exit_codes);
+  complete(tool);
   try {
+    require_known_command(tool, arguments + 1, arguments + count);
     tool.parse(count, arguments);
   } catch (const CLI::Success& asked) {  // --help and --version
     return tool.exit(asked);
@@ -65,10 +92,20 @@ int run(int count, char** arguments) {
     return fail(code_of(error.code()), one_line(error.what()));
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::refused, "out of memory");
+  } catch (const std::system_error& error) {
+    return fail(ExitCode::file, one_line(error.what()));
   } catch (const std::exception& error) {
     return fail(ExitCode::refused, one_line(error.what()));
   }
   return int(ExitCode::ok);
+}
+
+// A report that ended in a full disk or a closed pipe must not pass for a whole one.
+int finish(int code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || code != int(ExitCode::ok)) return code;
+  return fail(ExitCode::file,
+              fmt::format("the standard output cannot be written: {}", std::strerror(errno)));
 }
 
 }  // namespace
@@ -77,5 +114,5 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
   tilefold::cli::remember_command_line(count, arguments);
-  return tilefold::cli::run(count, arguments);
+  return tilefold::cli::finish(tilefold::cli::run(count, arguments));
 }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
 #include "command.hpp"
+#include "option_checks.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cli {
@@ -47,13 +49,24 @@ std::int64_t batch_of(const Problem& problem) {
 
 Mask prefix_mask(const std::string& text, const Problem& problem, TensorStore& store) {
   const auto given = numbers(text);
-  if (!given || given->size() != 1) return prefix(store.indices(text, "--prefix"));
+  if (given && *std::min_element(given->begin(), given->end()) < 0)
+    throw UsageError(fmt::format("--prefix is '{}': lengths must be 0 or more", text));
   const std::int64_t batch = batch_of(problem);
+  if (!given || given->size() != 1) {
+    const TensorView lengths = store.indices(text, "--prefix");
+    if (lengths.rank() == 1 && lengths.dim(0) != batch)
+      throw Error(ErrorCode::shape_mismatch,
+                  fmt::format("--prefix holds {} lengths: it must hold {}, one a sequence",
+                              lengths.dim(0), batch));
+    return prefix(lengths);
+  }
   const OutputView lengths = store.allocate(DType::i32, {batch});
   for (std::int64_t b = 0; b < batch; ++b)
     lengths.as<std::int32_t>()[b] = as_int(given->front(), "--prefix");
   return prefix(lengths);
 }
+
+constexpr std::int64_t most_alibi_heads = std::int64_t{1} << 20;
 
 Positions parse_positions(const std::string& text) {
   const auto v = numbers(text);
@@ -98,6 +111,9 @@ void apply_scores(const ProblemArguments& a, Problem& problem, TensorStore& stor
   if (a.softcap && *a.softcap != 0) problem.options.softcap = a.softcap;
   if (a.alibi == "auto") {
     const std::int64_t heads = t.query.rank() >= 2 ? t.query.dim(t.query.rank() - 2) : 1;
+    if (heads > most_alibi_heads)
+      throw UsageError(fmt::format("--alibi auto serves at most {} query heads: there are {}",
+                                   most_alibi_heads, heads));
     const OutputView slopes = store.allocate(DType::f32, {heads});
     alibi_slopes(int(heads), slopes.as<float>());
     t.alibi_slopes = slopes;
@@ -179,9 +195,11 @@ void ProblemArguments::add_to(CLI::App& command) {
   add("--bias", bias, "File [B or 1, Hq or 1, Sq or 1, Sk or 1], added to the scores", scores);
   add("--sinks", sinks, "File [Hq]: one more logit in each row's denominator", scores);
   const auto descale = [&](const char* name, DescaleArgument& argument) {
-    add(name, argument.file, "File of float32 factors of the stored values", scores);
+    CLI::Option* const file =
+        add(name, argument.file, "File of float32 factors of the stored values", scores);
     add((std::string(name) + "-per").c_str(), argument.per, "tensor, head, token or page", scores)
-        ->check(CLI::IsMember({"tensor", "head", "token", "page"}));
+        ->check(CLI::IsMember({"tensor", "head", "token", "page"}))
+        ->needs(file);
   };
   descale("--query-descale", query_descale);
   descale("--key-descale", key_descale);
@@ -194,15 +212,15 @@ void ProblemArguments::add_to(CLI::App& command) {
   add("--page-indptr", page_indptr, "[B + 1]: which of --page-indices are a sequence's", layout);
   add("--page-indices", page_indices, "Page ids, a file or 4,0,...", layout);
   add("--last-page-size", last_page_size, "[B]: keys on each last page", layout);
-  add("--page-layout", page_layout, "nhd: [page, slot, head, dim]; hnd: [page, head, slot, dim]",
-      layout)
+  add("--page-layout", page_layout,
+      "nhd (unless given): [page, slot, head, dim]; hnd: [page, head, slot, dim]", layout)
       ->check(CLI::IsMember({"nhd", "hnd"}));
   command.add_flag("--partial", partial, "Output for a merge: float32, with its lse")->group(run);
   command
       .add_flag("--batch-invariant", batch_invariant,
                 "A row's bits do not depend on the rest of the batch")
       ->group(run);
-  add("--threads", threads, "0 takes all cores", run)->check(CLI::NonNegativeNumber);
+  add("--threads", threads, "0 takes all cores", run)->check(whole_number(0, most_threads));
   add("--backend", backend, "auto, cpu or cuda", run)
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
 }
@@ -216,6 +234,8 @@ void ProblemArguments::apply(Problem& problem, TensorStore& store) const {
   apply_descale(value_descale, "--value-descale-per", problem.tensors.value_descale, store);
   o.mask = mask_of(*this, problem, store);
   if (!positions.empty()) o.positions = parse_positions(positions);
+  if (!page_layout.empty() && !problem.tensors.pages.present())
+    throw UsageError("--page-layout says how pages lie: it needs --page-table or --page-indptr");
   o.page_layout = page_layout == "hnd" ? PageLayout::hnd : PageLayout::nhd;
   if (value_dim != 0) {
     o.value_source = ValueSource::view_of_key;

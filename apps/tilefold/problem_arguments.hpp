@@ -47,7 +47,7 @@ struct ProblemArguments {
   std::string alibi, bias, sinks;
   std::optional<double> scale, softcap;
   std::string cu_seqlens_q, cu_seqlens_k, query_lengths, key_lengths, query_starts, key_starts;
-  std::string page_table, page_indptr, page_indices, last_page_size, page_layout = "nhd";
+  std::string page_table, page_indptr, page_indices, last_page_size, page_layout;
   DescaleArgument query_descale, key_descale, value_descale;
   std::int64_t value_dim = 0;
   int threads = 0;

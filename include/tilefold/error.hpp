@@ -31,6 +31,7 @@ enum class ErrorCode {
   file_io,               ///< a file cannot be opened, read or written
   file_format,           ///< a file's bytes are not what its format requires
   out_of_memory,         ///< a workspace cannot be allocated
+  device_failed,         ///< a CUDA call failed; the message holds its own words
 };
 
 /// The enumerator's name, e.g. "head_mismatch".

@@ -43,7 +43,8 @@ typedef enum tilefold_status {
   TILEFOLD_FILE_IO = 17,
   TILEFOLD_FILE_FORMAT = 18,
   TILEFOLD_OUT_OF_MEMORY = 19,
-  TILEFOLD_INTERNAL = 20 /* an exception that is no refusal: a fault of the library */
+  TILEFOLD_DEVICE_FAILED = 20,
+  TILEFOLD_INTERNAL = 21 /* an exception that is no refusal: a fault of the library */
 } tilefold_status;
 
 /* One sentence about this thread's last failure; "" before any. Valid until the next call. */

@@ -23,6 +23,7 @@ const char* name(ErrorCode code) noexcept {
     case ErrorCode::file_io: return "file_io";
     case ErrorCode::file_format: return "file_format";
     case ErrorCode::out_of_memory: return "out_of_memory";
+    case ErrorCode::device_failed: return "device_failed";
   }
   return "unknown";
 }

@@ -59,8 +59,7 @@ template <class F> void Block<F>::load_queries() const {
 }
 
 /// Moves rows into `scratch` (where they may already be) behind so many rows of zeros.
-template <class F>
-TileRows Block<F>::behind_zeros(TileRows rows, int zeros, char* scratch) const {
+template <class F> TileRows Block<F>::behind_zeros(TileRows rows, int zeros, char* scratch) const {
   if (zeros == 0) return rows;
   const std::size_t element = std::size_t(bytes_of(kernel_.element()));
   const std::size_t row_bytes = element * std::size_t(rows.columns);

@@ -37,8 +37,8 @@ template <class F> class TileKernel {
   virtual int lanes() const = 0;
   /// Keys of a tile, at most 64.
   virtual int tile_keys() const = 0;
-  /// Sums run over groups of this many keys, counted from a tile's first: the caller starts tiles at
-  /// multiples of it, so that a key's place in its group does not depend on what else is hidden.
+  /// Sums run over groups of this many keys, counted from a tile's first: the caller starts tiles
+  /// at multiples of it, so that a key's place in its group does not depend on what else is hidden.
   virtual int key_step() const { return 1; }
   /// The element type that TileRows hold: f32, f64 or bf16. The caller converts other types.
   virtual DType element() const = 0;

@@ -24,7 +24,7 @@ using namespace tilefold;
 
 static_assert(int(DType::boolean) == TILEFOLD_BOOL && int(DType::e4m3) == TILEFOLD_E4M3);
 static_assert(int(Granularity::page) == TILEFOLD_PER_PAGE);
-static_assert(int(ErrorCode::out_of_memory) + 1 == TILEFOLD_OUT_OF_MEMORY);
+static_assert(int(ErrorCode::device_failed) + 1 == TILEFOLD_DEVICE_FAILED);
 
 std::string& last_error() {
   thread_local std::string message;

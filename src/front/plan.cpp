@@ -7,6 +7,8 @@
 #include "core/geometry.hpp"
 #include "core/parallel_for.hpp"
 #include "cpu/backend.hpp"
+#include "cuda/backend.hpp"
+#include "front/kernels.hpp"
 #include "plan/choose.hpp"
 #include "plan/explain.hpp"
 #include "tilefold/error.hpp"
@@ -38,31 +40,53 @@ struct Plan::State {
   Problem problem;
   core::Geometry geometry;
   planner::Schedule schedule;
-  int kernel_index = 0;
-  int threads = 1;
+  int kernel_index = 0;  // in all_kernels()
+  int threads = 1;       // or multiprocessors
   std::size_t workspace_bytes = 0;
   OwnedMemory workspace;
+  std::shared_ptr<cuda::Prepared> prepared;
 
-  const planner::Candidate& kernel() const { return cpu::kernels()[std::size_t(kernel_index)]; }
+  const planner::Candidate& kernel() const { return all_kernels()[std::size_t(kernel_index)]; }
+  bool on_cuda() const { return kernel().backend == Backend::cuda; }
+  cuda::Execution on_device() const {
+    return {geometry, schedule, problem, kernel_index - first_cuda_kernel()};
+  }
+  void make_cpu_schedule();
+  void make_cuda_schedule();
+  void prepare_cuda(const RunOptions& options);
+  void run_on_cpu(const Tensors& tensors, const RunOptions& options);
+  void run_on_cuda(const Tensors& tensors, const RunOptions& options);
   planner::Explanation explain() const {
     planner::Explanation e =
-        planner::explain(cpu::kernels(), kernel_index, geometry, problem, schedule);
+        planner::explain(all_kernels(), kernel_index, geometry, problem, schedule);
     e.threads = threads;
     e.workspace_bytes = workspace_bytes;
     return e;
   }
 };
 
+void Plan::State::make_cpu_schedule() {
+  threads = core::thread_count(problem.options.threads);
+  schedule =
+      planner::make_schedule(geometry, kernel().tile, problem.options.reproducibility, threads);
+  workspace_bytes = cpu::workspace_bytes(geometry, schedule, kernel_index, threads);
+}
+
+void Plan::State::make_cuda_schedule() {
+  threads = cuda::multiprocessors(problem.tensors.query.device());
+  schedule = cuda::make_schedule(geometry, kernel_index - first_cuda_kernel(), problem);
+  workspace_bytes = cuda::workspace_bytes(on_device());
+}
+
 Plan plan(const Problem& problem) {
   auto state = std::make_shared<Plan::State>();
   state->problem = problem;
   state->geometry = core::resolve(problem);
-  state->kernel_index = planner::choose(cpu::kernels(), state->geometry, problem);
-  state->threads = core::thread_count(problem.options.threads);
-  state->schedule = planner::make_schedule(state->geometry, state->kernel().tile,
-                                           problem.options.reproducibility, state->threads);
-  state->workspace_bytes =
-      cpu::workspace_bytes(state->geometry, state->schedule, state->kernel_index, state->threads);
+  state->kernel_index = planner::choose(all_kernels(), state->geometry, problem);
+  if (state->on_cuda())
+    state->make_cuda_schedule();
+  else
+    state->make_cpu_schedule();
   return Plan(std::move(state));
 }
 
@@ -79,31 +103,66 @@ const char* Plan::kernel() const { return state_->kernel().name; }
 std::size_t Plan::workspace_bytes() const { return state_->workspace_bytes; }
 
 void Plan::prepare() {
-  if (!state_->workspace && state_->workspace_bytes != 0)
-    state_->workspace = allocate(state_->workspace_bytes);
+  State& s = *state_;
+  if (!s.on_cuda()) {
+    if (!s.workspace && s.workspace_bytes != 0) s.workspace = allocate(s.workspace_bytes);
+    return;
+  }
+  if (!s.prepared) s.prepared = cuda::prepare(s.on_device());
+  if (s.prepared->workspace() == nullptr && s.workspace_bytes != 0)
+    s.prepared->allocate_workspace(s.workspace_bytes);
 }
 
-void Plan::run(const Tensors& tensors, const RunOptions& options) const {
-  const Workspace& given = options.workspace;
+void Plan::State::run_on_cpu(const Tensors& tensors, const RunOptions& options) {
   if (options.stream != nullptr)
     throw Error(ErrorCode::conflicting_argument,
                 "run() got a stream: the CPU backend runs on the caller's thread and has none");
-  if (given.data != nullptr && given.bytes < state_->workspace_bytes)
-    throw Error(ErrorCode::capacity_exceeded, "workspace has " + std::to_string(given.bytes) +
-                                                  " bytes: the plan needs " +
-                                                  std::to_string(state_->workspace_bytes));
-  if (reinterpret_cast<std::uintptr_t>(given.data) % workspace_alignment != 0)
-    throw Error(ErrorCode::misaligned, "workspace must start at a multiple of 64 bytes");
-  core::check_same_description(state_->problem.tensors, tensors);
-  core::check_same_lengths(state_->geometry, tensors, state_->problem.options);
-  core::check_memory(tensors);
-  if (given.data == nullptr) Plan(state_).prepare();
-  void* workspace = given.data != nullptr ? given.data : state_->workspace.get();
-  cpu::run({state_->geometry, state_->schedule, state_->problem.options, state_->kernel_index,
-            state_->threads},
-           tensors, workspace, options.visited);
+  const bool own = options.workspace.data == nullptr;
+  if (own && !workspace && workspace_bytes != 0) workspace = allocate(workspace_bytes);
+  void* memory = own ? workspace.get() : options.workspace.data;
+  cpu::run({geometry, schedule, problem.options, kernel_index, threads}, tensors, memory,
+           options.visited);
 }
 
-std::uint32_t Plan::status() const { return 0; }
+// Uploads and allocations of a first run. A captured stream may hold neither.
+void Plan::State::prepare_cuda(const RunOptions& options) {
+  const bool needs_own = options.workspace.data == nullptr && workspace_bytes != 0;
+  if (prepared && !(needs_own && prepared->workspace() == nullptr)) return;
+  if (cuda::is_capturing(options.stream))
+    throw Error(ErrorCode::not_prepared,
+                "the stream is being captured and the plan is not prepared: call prepare() first");
+  if (!prepared) prepared = cuda::prepare(on_device());
+  if (needs_own) prepared->allocate_workspace(workspace_bytes);
+}
+
+void Plan::State::run_on_cuda(const Tensors& tensors, const RunOptions& options) {
+  if (options.visited != nullptr)
+    throw Error(ErrorCode::unsupported,
+                "run() got `visited`: the CUDA backend counts no tiles, see Plan::count_tiles()");
+  cuda::check_pointers(tensors);
+  prepare_cuda(options);
+  void* memory = options.workspace.data != nullptr ? options.workspace.data : prepared->workspace();
+  cuda::run(on_device(), *prepared, tensors, memory, options.stream);
+}
+
+void Plan::run(const Tensors& tensors, const RunOptions& options) const {
+  State& s = *state_;
+  const Workspace& given = options.workspace;
+  if (given.data != nullptr && given.bytes < s.workspace_bytes)
+    throw Error(ErrorCode::capacity_exceeded, "workspace has " + std::to_string(given.bytes) +
+                                                  " bytes: the plan needs " +
+                                                  std::to_string(s.workspace_bytes));
+  if (reinterpret_cast<std::uintptr_t>(given.data) % workspace_alignment != 0)
+    throw Error(ErrorCode::misaligned, "workspace must start at a multiple of 64 bytes");
+  core::check_same_description(s.problem.tensors, tensors);
+  core::check_same_lengths(s.geometry, tensors, s.problem.options);
+  core::check_memory(tensors);
+  if (s.on_cuda())
+    s.run_on_cuda(tensors, options);
+  else
+    s.run_on_cpu(tensors, options);
+}
+
+std::uint32_t Plan::status() const { return state_->prepared ? state_->prepared->status() : 0; }
 
 }  // namespace tilefold

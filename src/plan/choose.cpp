@@ -12,7 +12,8 @@ bool exact_in(DType compute, const core::Geometry& g, const Tensors& t) {
   if (compute == DType::f64) return g.computes_in_double();
   if (g.computes_in_double()) return false;
   if (compute == DType::f32) return true;
-  // 16 bits: its own numbers, and fp8 codes whose descale factor is 1 (8 bits fit, a product may not).
+  // 16 bits: its own numbers, and fp8 codes whose descale factor is 1 (8 bits fit, a product may
+  // not).
   const bool descaled = t.key_descale.scale.present() || t.value_descale.scale.present();
   const auto fits = [&](DType type) { return type == compute || is_fp8(type); };
   return g.query_dtype == compute && fits(g.key_dtype) && fits(g.value_dtype) && !descaled;

@@ -33,16 +33,15 @@ HeadBounds bounds_of(const Table& want, const Table& eager, int b, int head) {
   return bounds;
 }
 
-// Eager's largest error over a handful of numbers says little of eager: where a head has fewer than 16,
-// the heads of its sequence are taken together.
+// Eager's largest error over a handful of numbers says little of eager: where a head has fewer than
+// 16, the heads of its sequence are taken together.
 constexpr int few_numbers = 16;
 
 HeadBounds yardstick(const Table& want, const Table& eager, int b, int head) {
   HeadBounds bounds = bounds_of(want, eager, b, head);
   if (want.rows(b) * want.columns() >= few_numbers) return bounds;
   for (int other = 0; other < want.heads(); ++other)
-    bounds.eager_error =
-        std::max(bounds.eager_error, bounds_of(want, eager, b, other).eager_error);
+    bounds.eager_error = std::max(bounds.eager_error, bounds_of(want, eager, b, other).eager_error);
   return bounds;
 }
 

@@ -11,6 +11,7 @@
 #include "core/geometry.hpp"
 #include "reference/attention.hpp"
 #include "support/case_comparison.hpp"
+#include "support/device_run.hpp"
 #include "support/handed_problem.hpp"
 #include "tilefold/attention.hpp"
 
@@ -29,7 +30,7 @@ struct CaseRun {
 
 void run_problem(const CaseRun& run, CaseProblem& drawn) {
   drawn.problem.options.backend = run.backend;
-  plan(drawn.problem).run(drawn.problem.tensors);
+  compute(drawn.problem);
 }
 
 CaseArray part_of(const CaseArray& array, std::int64_t begin, std::int64_t end) {

@@ -4,10 +4,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ostream>
 
 #include "core/geometry.hpp"
 #include "support/accuracy.hpp"
+#include "support/device_run.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::testing {
@@ -25,12 +27,19 @@ OutputBytes outputs_of(const Tensors& tensors) {
   return bytes;
 }
 
+/// On CUDA every other problem has its lengths on the device. A bias that a formula reads at
+/// positions needs them on the host.
+LengthHome length_home(const RandomProblem& drawn) {
+  const bool formula = drawn.problem.options.score.node() != nullptr;
+  return drawn.seed % 2 == 0 || formula ? LengthHome::host : LengthHome::device;
+}
+
 void run_with(RandomProblem& drawn, Backend backend, int threads) {
   drawn.poison_outputs();
   Problem problem = drawn.problem;
   problem.options.backend = backend;
   problem.options.threads = threads;
-  plan(problem).run(problem.tensors);
+  compute(problem, length_home(drawn));
 }
 
 std::string check_guard(RandomProblem& drawn, const char* name, const OutputView& tensor) {
@@ -132,7 +141,7 @@ std::string check_alone(const RandomProblem& drawn, const core::Geometry& g, Bac
     TensorMemory memory;
     Problem problem = alone(drawn, g, b, memory);
     problem.options.backend = backend;
-    plan(problem).run(problem.tensors);
+    compute(problem, length_home(drawn));
     const core::Sequence& s = g.sequences[std::size_t(b)];
     const bool ragged = g.query_layout == core::QueryLayout::ragged;
     const std::int64_t end = s.query_begin + s.query_length;
@@ -166,6 +175,67 @@ void check_accuracy(const RandomProblem& drawn, const core::Geometry& g, Problem
   AccuracyRule rule = AccuracyRule::of_out(g);
   rule.may_spread_nan = drawn.value_has_nan;
   compare("out", table_of_out(g, t.out), want.out, eager.out, rule);
+}
+
+/// "window(4, -1) && documents(ids)" as "window && documents".
+std::string without_numbers(const std::string& formula) {
+  std::string words;
+  int depth = 0;
+  for (std::size_t i = 0; i < formula.size(); ++i) {
+    const bool call =
+        formula[i] == '(' && i > 0 && std::isalnum(static_cast<unsigned char>(formula[i - 1]));
+    if (call || (depth > 0 && formula[i] == '(')) ++depth;
+    if (depth == 0) words += formula[i];
+    if (depth > 0 && formula[i] == ')') --depth;
+  }
+  return words;
+}
+
+std::vector<std::string> options_of(const Problem& problem) {
+  const Tensors& t = problem.tensors;
+  const Options& o = problem.options;
+  std::vector<std::string> all;
+  const auto add = [&](bool used, const std::string& option) {
+    if (used) all.push_back(option);
+  };
+  add(true, fmt::format("dtype: {} over {}", name(t.query.dtype()), name(t.key.dtype())));
+  add(true, fmt::format("dtype: out {}", name(t.out.dtype())));
+  add(true, t.query.rank() == 4 ? "queries: dense" : "queries: ragged");
+  const bool paged = t.pages.present();
+  add(!paged, t.key.rank() == 4 ? "keys: dense" : "keys: ragged");
+  add(paged, o.page_layout == PageLayout::nhd ? "keys: paged NHD" : "keys: paged HND");
+  add(paged, t.pages.table ? "keys: page table" : "keys: page list");
+  add(t.query_lengths || t.key_lengths, "lengths: given");
+  add(t.query.dim(t.query.rank() - 2) !=
+          t.key.dim(paged && o.page_layout == PageLayout::hnd ? 1 : t.key.rank() - 2),
+      "heads: grouped");
+  add(o.softcap.has_value(), "score: softcap");
+  add(t.alibi_slopes.present(), "score: ALiBi");
+  add(t.bias.present(), fmt::format("score: bias {}", name(t.bias.dtype())));
+  add(o.score.node() != nullptr, "score: " + without_numbers(o.score.text()));
+  add(true, "mask: " + without_numbers(o.mask.text()));
+  add(t.sinks.present(), "sinks");
+  add(t.lse.present(), "lse");
+  add(o.scale.has_value(), "scale");
+  add(o.positions.has_value(), "positions");
+  add(o.output == OutputKind::partial, "output: partial");
+  add(o.reproducibility == Reproducibility::batch_invariant, "batch-invariant");
+  add(o.value_source == ValueSource::view_of_key, "value: view of key");
+  for (const Descale* d : {&t.query_descale, &t.key_descale, &t.value_descale})
+    add(d->scale.present(), fmt::format("descale: granularity {}", int(d->per)));
+  return all;
+}
+
+void count_options(const Problem& problem, const ProblemVerdict& verdict, VerifySummary& summary) {
+  for (const std::string& option : options_of(problem)) {
+    OptionCount& count = summary.options[option];
+    if (!verdict.refusal.empty()) {
+      ++count.refused;
+      count.reason = verdict.refusal;
+    } else {
+      ++(verdict.fault.empty() ? count.right : count.wrong);
+    }
+  }
 }
 
 }  // namespace
@@ -205,6 +275,7 @@ VerifySummary verify(const VerifyOptions& options, std::ostream& report,
   for (int i = 0; i < options.cases; ++i) {
     RandomProblem drawn = make_random_problem(options.seed + std::uint64_t(i), options.limits);
     const ProblemVerdict verdict = check_problem(drawn, options.backend);
+    count_options(drawn.problem, verdict, summary);
     if (!verdict.refusal.empty()) {
       ++summary.refused;
       if (++summary.refusals[verdict.refusal] == 1)
@@ -220,6 +291,19 @@ VerifySummary verify(const VerifyOptions& options, std::ostream& report,
     if (progress) progress(i + 1, options.cases);
   }
   return summary;
+}
+
+std::string VerifySummary::matrix() const {
+  std::string lines =
+      fmt::format("{:34} {:>6} {:>6} {:>8}  {}\n", "option", "right", "wrong", "refused", "answer");
+  for (const auto& [option, count] : options) {
+    const std::string answer = count.wrong != 0   ? "WRONG"
+                               : count.right != 0 ? "right"
+                                                  : "refused: " + count.reason;
+    lines += fmt::format("{:34} {:6} {:6} {:8}  {}\n", option, count.right, count.wrong,
+                         count.refused, answer);
+  }
+  return lines;
 }
 
 std::string VerifySummary::text() const {

@@ -25,12 +25,21 @@ struct VerifyOptions {
   GeneratorLimits limits;
 };
 
+/// How the problems with one option fared.
+struct OptionCount {
+  int right = 0, wrong = 0, refused = 0;
+  std::string reason;  ///< of the last refusal
+};
+
 struct VerifySummary {
+  std::map<std::string, OptionCount> options;  ///< "keys: ragged", "score: softcap", ...
   int passed = 0, failed = 0, refused = 0;
   std::map<std::string, int> refusals;  ///< reason -> how often
   double worst_ratio = 0;               ///< of the allowed difference, over the passed problems
   double worst_fp8_ratio = 0;           ///< of eager's own error, over problems with fp8 queries
   std::string text() const;
+  /// A line an option: right, refused with its reason, or wrong.
+  std::string matrix() const;
 };
 
 /// Called after each problem with the number done.

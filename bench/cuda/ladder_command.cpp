@@ -1,0 +1,104 @@
+// Options of `ladder`, and what it prints and writes.
+#include "bench/cuda/ladder_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "bench/cuda/ladder_bench.hpp"
+#include "tilefold/error.hpp"
+
+namespace tilefold::bench {
+
+namespace {
+
+using cuda::ladder::Visible;
+
+struct Arguments {
+  LadderOptions options;
+  std::string csv, svg;
+  bool causal = false, sweep = false, with_profile = false, once = false;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) throw Error(ErrorCode::file_io, path + " cannot be written: " + std::strerror(errno));
+}
+
+LadderOptions chosen(const Arguments& arguments) {
+  LadderOptions options = arguments.options;
+  if (arguments.causal) options.masks = {Visible::causal};
+  if (arguments.sweep) {
+    options.sequences = {512, 1024, 2048, 4096, 8192, 16384};
+    options.head_dims = {64, 128};
+    options.masks = {Visible::all_keys, Visible::causal};
+  }
+  return options;
+}
+
+/// This program again, asked to launch each rung once, on the shape of the arguments.
+std::string profiled_command(const LadderOptions& options, bool inside_tool) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::string command = fmt::format("'{}'{} --once --seq {} --head-dim {} --tokens {} --hidden {}",
+                                    self, inside_tool ? " ladder" : "", options.sequences.at(0),
+                                    options.head_dims.at(0), options.tokens, options.hidden);
+  if (options.masks.at(0) == Visible::causal) command += " --causal";
+  for (const std::string& rung : options.rungs) command += " --rung " + rung;
+  return command;
+}
+
+void run(const Arguments& arguments, const char* command_line, bool inside_tool) {
+  const LadderOptions options = chosen(arguments);
+  if (arguments.once) return launch_each_rung(options);
+  const LadderReport report = measure_ladder(options, [](double part, const std::string& note) {
+    fmt::print(stderr, "{:3.0f} %  {}\n", part * 100, note);
+  });
+  fmt::print("{}", to_table(report));
+  std::fflush(stdout);
+  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(report, command_line));
+  if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(report));
+  if (arguments.with_profile)
+    fmt::print("{}", to_table(profile(profiled_command(options, inside_tool))));
+}
+
+}  // namespace
+
+void make_ladder_command(CLI::App& command, const char* (*command_line)()) {
+  const auto arguments = std::make_shared<Arguments>();
+  LadderOptions& options = arguments->options;
+  command.add_option("--seq", options.sequences, "Lengths, one or more: 512,4096")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command.add_option("--head-dim", options.head_dims, "64, 128 or both: 64,128")
+      ->delimiter(',')
+      ->check(CLI::IsMember({64, 128}));
+  command.add_flag("--causal", arguments->causal, "Query i sees keys up to i");
+  command.add_flag("--sweep", arguments->sweep,
+                   "Lengths 512 to 16384, both head dimensions, causal and not");
+  command.add_option("--rung", options.rungs, "Only these, by name: v1,v2")->delimiter(',');
+  command.add_option("--tokens", options.tokens, "Batch times length; default 16384")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--hidden", options.hidden, "Heads times head dimension; default 2048")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--runs", options.runs, "Timed launches; the median counts; default 20")
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--csv", arguments->csv, "Also write the rows to this file");
+  command.add_option("--svg", arguments->svg, "Also draw TFLOPS to this file");
+  command.add_flag("--profile", arguments->with_profile,
+                   "Hardware counters of the first shape, through ncu");
+  command.add_flag("--once", arguments->once,
+                   "Launch each rung once, for a profiler; time nothing");
+  const bool inside_tool = command.get_parent() != nullptr;
+  command.callback(
+      [arguments, command_line, inside_tool] { run(*arguments, command_line(), inside_tool); });
+}
+
+}  // namespace tilefold::bench

@@ -1,0 +1,224 @@
+// Chooses nothing and computes nothing itself: tables, uploads, and the four launches of a run.
+#include "cuda/backend.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/forward_plan.hpp"
+#include "cuda/runtime/device.hpp"
+#include "cuda/runtime/launch.hpp"
+#include "tilefold/error.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+
+// Fastest family first.
+std::vector<const ForwardKernel*> all_kernels() {
+  std::vector<const ForwardKernel*> all;
+  for (const ForwardKernel& kernel : sm80_kernels()) all.push_back(&kernel);
+  for (const ForwardKernel& kernel : any_kernels()) all.push_back(&kernel);
+  return all;
+}
+const std::vector<const ForwardKernel*>& table() {
+  static const std::vector<const ForwardKernel*> kernels = all_kernels();
+  return kernels;
+}
+
+std::optional<std::string> device_refusal(Device device) {
+  const DeviceReport& report = device_report();
+  if (report.devices.empty()) return report.absence;
+  if (device.index < 0 || device.index >= int(report.devices.size()))
+    return "there is no " + to_string(device) + ": this machine has " +
+           std::to_string(report.devices.size()) + " CUDA devices";
+  const DeviceProperties& p = report.devices[std::size_t(device.index)];
+  if (p.major < 8)
+    return "its code needs compute capability 8.0: " + p.name + " has " + std::to_string(p.major) +
+           "." + std::to_string(p.minor);
+  return std::nullopt;
+}
+
+// What no CUDA kernel of today computes.
+std::optional<std::string> backend_refusal(const core::Geometry& geometry, const Problem& problem) {
+  std::string reason;
+  if (!mask_image(problem.options.mask.node(), reason)) return reason;
+  const auto steps = score_steps(problem, reason);
+  if (!steps) return reason;
+  for (const ScoreStepImage& step : *steps)
+    if (geometry.lengths_on_device && step.kind == ScoreStepKind::bias && !step.of_problem)
+      return "options.score reads a bias at positions: with lengths on a device its extent cannot "
+             "be "
+             "checked";
+  return device_refusal(problem.tensors.query.device());
+}
+
+std::optional<std::string> limits(const planner::Candidate& candidate,
+                                  const core::Geometry& geometry, const Problem& problem) {
+  if (const auto reason = backend_refusal(geometry, problem)) return reason;
+  // For tests: only kernels whose names begin so.
+  if (const char* wanted = std::getenv("TILEFOLD_CUDA_KERNELS"))
+    if (std::strncmp(candidate.name, wanted, std::strlen(wanted)) != 0)
+      return "TILEFOLD_CUDA_KERNELS asks for " + std::string(wanted);
+  for (const ForwardKernel* kernel : table())
+    if (std::strcmp(kernel->candidate.name, candidate.name) == 0)
+      return kernel->refusal(*kernel, geometry, problem);
+  return "it is not in the table of kernels";
+}
+
+// Blocks that keep every multiprocessor at work, and the shortest part that pays for its merge.
+constexpr int blocks_a_multiprocessor = 2, shortest_split = 256;
+constexpr int invariant_split = 4096;
+
+// Example: 8 KV heads of one decode row over 131072 keys are 8 items for 132 multiprocessors; 264
+// are wanted, so rows are split in 33 parts of 3972 keys, rounded up to a multiple of the tile.
+int choose_split(const core::Geometry& geometry, std::int64_t items, int tile_keys, int cores) {
+  if (items == 0 || items >= cores || geometry.max_key_length < 2 * shortest_split) return 0;
+  const std::int64_t parts = (blocks_a_multiprocessor * cores + items - 1) / items;
+  const std::int64_t keys = (geometry.max_key_length + parts - 1) / parts;
+  return int((std::max<std::int64_t>(keys, shortest_split) + tile_keys - 1) / tile_keys *
+             tile_keys);
+}
+
+void number_items(const core::Geometry& geometry, planner::Schedule& schedule) {
+  schedule.first_item = {0};
+  for (const core::Sequence& s : geometry.sequences)
+    schedule.first_item.push_back(schedule.first_item.back() + geometry.kv_heads *
+                                                                   schedule.blocks(geometry, s) *
+                                                                   schedule.splits(s));
+}
+
+bool checks_values() {
+  const char* wanted = std::getenv("TILEFOLD_CHECK");
+  return wanted != nullptr && std::strcmp(wanted, "1") == 0;
+}
+
+void check_device_values(const ForwardPlan& plan, void* stream) {
+  if (is_capturing(stream))
+    throw Error(ErrorCode::conflicting_argument,
+                "TILEFOLD_CHECK is 1: it waits for the device, which a captured stream cannot");
+  require_success(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
+                  "waiting for lengths to be read");
+  const std::uint32_t status = plan.status();
+  if (status & Status::length_invalid)
+    throw Error(ErrorCode::length_invalid,
+                "lengths on the device are out of order or past a tensor or a capacity");
+  if (status & Status::page_out_of_range)
+    throw Error(ErrorCode::page_out_of_range,
+                "a page id on the device that must be read lies outside the pool");
+}
+
+}  // namespace
+
+std::span<const planner::Candidate> kernels() {
+  static const std::vector<planner::Candidate> candidates = [] {
+    std::vector<planner::Candidate> all;
+    for (const ForwardKernel* kernel : table()) {
+      all.push_back(kernel->candidate);
+      all.back().limits = limits;
+    }
+    return all;
+  }();
+  return candidates;
+}
+
+Presence presence() {
+  Presence found{{}, device_report().absence};
+  for (const DeviceProperties& p : device_report().devices)
+    found.devices.push_back(p.name + ", compute capability " + std::to_string(p.major) + "." +
+                            std::to_string(p.minor) + ", " + std::to_string(p.multiprocessors) +
+                            " multiprocessors");
+  return found;
+}
+
+int multiprocessors(Device device) {
+  const auto& devices = device_report().devices;
+  if (device.index < 0 || device.index >= int(devices.size())) return 132;
+  return devices[std::size_t(device.index)].multiprocessors;
+}
+
+planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,
+                                const Problem& problem) {
+  const core::Geometry sized = sized_by_capacity(geometry);
+  planner::Schedule schedule;
+  schedule.tile = table()[std::size_t(kernel_index)]->candidate.tile;
+  number_items(sized, schedule);
+  schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
+                            ? invariant_split
+                            : choose_split(sized, schedule.items(), schedule.tile.tile_keys,
+                                           multiprocessors(problem.tensors.query.device()));
+  number_items(sized, schedule);
+  if (schedule.items() > std::numeric_limits<std::int32_t>::max())
+    throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +
+                                            " tiles of rows: one launch takes at most 2147483647");
+  return schedule;
+}
+
+std::size_t workspace_bytes(const Execution& execution) {
+  return WorkspaceLayout(execution.geometry, execution.schedule).bytes;
+}
+
+std::shared_ptr<Prepared> prepare(const Execution& execution) {
+  return std::make_shared<ForwardPlan>(execution, *table()[std::size_t(execution.kernel_index)]);
+}
+
+void check_pointers(const Tensors& t) {
+  const std::pair<const char*, const TensorView*> all[] = {
+      {"query", &t.query},
+      {"key", &t.key},
+      {"value", &t.value},
+      {"out", &t.out},
+      {"lse", &t.lse},
+      {"cu_seqlens_q", &t.cu_seqlens_q},
+      {"cu_seqlens_k", &t.cu_seqlens_k},
+      {"query_lengths", &t.query_lengths},
+      {"key_lengths", &t.key_lengths},
+      {"page table", &t.pages.table},
+      {"page indptr", &t.pages.indptr},
+      {"page indices", &t.pages.indices},
+      {"last_page_size", &t.pages.last_page_size},
+      {"query_descale", &t.query_descale.scale},
+      {"key_descale", &t.key_descale.scale},
+      {"value_descale", &t.value_descale.scale},
+      {"sinks", &t.sinks},
+      {"alibi_slopes", &t.alibi_slopes},
+      {"bias", &t.bias},
+      {"query_starts", &t.query_starts},
+      {"key_starts", &t.key_starts}};
+  for (const auto& [name, tensor] : all) {
+    if (!tensor->present() || tensor->empty() || tensor->device() == Device::cpu()) continue;
+    cudaPointerAttributes found{};
+    require_success(cudaPointerGetAttributes(&found, tensor->data()), "cudaPointerGetAttributes");
+    if (found.type == cudaMemoryTypeManaged) continue;
+    if (found.type != cudaMemoryTypeDevice)
+      throw Error(ErrorCode::device_mismatch, std::string(name) + " is said to be on " +
+                                                  to_string(tensor->device()) +
+                                                  ": its pointer is host memory");
+    if (found.device != tensor->device().index)
+      throw Error(ErrorCode::device_mismatch,
+                  std::string(name) + " is said to be on " + to_string(tensor->device()) +
+                      ": its pointer is on " + to_string(Device::cuda(found.device)));
+  }
+}
+
+bool is_capturing(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  require_success(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+                  "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void run(const Execution& execution, const Prepared& prepared, const Tensors& tensors,
+         void* workspace, void* stream) {
+  const auto& plan = static_cast<const ForwardPlan&>(prepared);
+  const CurrentDevice current(execution.problem.tensors.query.device().index);
+  plan.check_page_ids(execution, tensors);
+  const ForwardLaunch launch = plan.bind(execution, tensors, workspace);
+  plan.enqueue_lengths(launch, stream);
+  if (checks_values() && execution.geometry.lengths_on_device) check_device_values(plan, stream);
+  plan.enqueue_forward(launch, stream);
+}
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,71 @@
+// The CUDA backend's door: which kernels there are, and runs of a schedule on the caller's stream.
+// No toolkit header; where CUDA is not built, backend_absent.cpp stands behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/geometry.hpp"
+#include "plan/choose.hpp"
+#include "plan/schedule.hpp"
+#include "tilefold/plan.hpp"
+
+namespace tilefold::cuda {
+
+/// Kernels of this build, fastest first; kernel_index below counts in this list. Whether a device
+/// is there to run them is a kernel's refusal, not its absence. Empty where CUDA is not built.
+std::span<const planner::Candidate> kernels();
+
+/// "NVIDIA H200, compute capability 9.0, 132 multiprocessors" for each device; or one line that
+/// says why there is none.
+struct Presence {
+  std::vector<std::string> devices;
+  std::string absence;
+};
+Presence presence();
+
+/// Multiprocessors of a device; those of an H200 (132) where it is absent.
+int multiprocessors(Device device);
+
+/// The schedule for a kernel. Lengths on the device: sized by the capacities.
+planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,
+                                const Problem& problem);
+
+struct Execution {
+  const core::Geometry& geometry;
+  const planner::Schedule& schedule;
+  const Problem& problem;
+  int kernel_index;
+};
+
+/// Bytes of device memory that one run needs: parts of split rows, lengths read on the device.
+std::size_t workspace_bytes(const Execution& execution);
+
+/// What a plan keeps on its device: lengths, work list, page ids and formula tables, status word.
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+  virtual void* workspace() const = 0;  // null until allocate_workspace()
+  virtual void allocate_workspace(std::size_t bytes) = 0;
+  virtual std::uint32_t status() const = 0;
+};
+
+/// Uploads, loads kernels, sets their attributes. Synchronises; not while a stream is captured.
+std::shared_ptr<Prepared> prepare(const Execution& execution);
+
+/// Throws Error(device_mismatch) for a pointer that the device cannot read, naming the argument.
+void check_pointers(const Tensors& tensors);
+
+/// True while the stream is being captured into a graph.
+bool is_capturing(void* stream);
+
+/// Enqueues a run on `stream` (a cudaStream_t; null is the default stream). Allocates nothing and
+/// waits for nothing, save under TILEFOLD_CHECK=1.
+void run(const Execution& execution, const Prepared& prepared, const Tensors& tensors,
+         void* workspace, void* stream);
+
+}  // namespace tilefold::cuda

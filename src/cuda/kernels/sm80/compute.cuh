@@ -1,0 +1,176 @@
+// The two products and the softmax between them, in the registers of one warp.
+#pragma once
+
+#include "cuda/kernels/sm80/config.hpp"
+#include "cuda/tile/fragment.cuh"
+#include "cuda/tile/online_softmax.cuh"
+#include "cuda/tile/ptx/ldmatrix.cuh"
+#include "cuda/tile/ptx/mma.cuh"
+#include "cuda/tile/ptx/tid.cuh"
+#include "cuda/tile/swizzle.cuh"
+
+namespace tilefold::cuda::sm80 {
+
+/// Q of a warp's rows as operand a, read at every tile or kept.
+template <class Chosen> struct QueryFragments {
+  static constexpr ForwardConfig config = Chosen::value;
+  static constexpr bool kept = config.query == QueryHome::registers;
+  static constexpr int steps = config.head_dim / 16;
+
+  unsigned held[kept ? steps : 1][config.row_blocks][4];
+
+  /// Where this lane points ldmatrix at: `tile` is the shared address of the block's first row.
+  struct Source {
+    unsigned tile;
+    LaneAddress<config.head_dim> lane;
+
+    __device__ __forceinline__ Source(unsigned block_tile, int thread)
+        : tile(block_tile +
+               unsigned(thread / 32 * config.warp_rows() * Swizzle<config.head_dim>::row_bytes)) {
+      const MatrixRow place = query_matrix_row(thread % 32);
+      lane = LaneAddress<config.head_dim>::of(place.row, place.chunk);
+    }
+    __device__ __forceinline__ void read(int step, unsigned (&a)[config.row_blocks][4]) const {
+#pragma unroll
+      for (int block = 0; block < config.row_blocks; ++block)
+        ptx::ldmatrix_x4(a[block],
+                         tile + lane.at(step) + 16 * block * Swizzle<config.head_dim>::row_bytes);
+    }
+  };
+
+  __device__ __forceinline__ void hold(unsigned block_tile) {
+    if constexpr (kept) {
+      const Source source(block_tile, ptx::thread_again());
+#pragma unroll
+      for (int step = 0; step < steps; ++step) source.read(step, held[step]);
+    }
+  }
+  __device__ __forceinline__ void fetch(int step, const Source& source,
+                                        unsigned (&a)[config.row_blocks][4]) const {
+    if constexpr (kept) {
+#pragma unroll
+      for (int block = 0; block < config.row_blocks; ++block)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[block][i] = held[step][block][i];
+    } else {
+      source.read(step, a);
+    }
+  }
+};
+
+/// Output, scores and softmax state of a warp's rows.
+template <class Chosen> struct Computer {
+  static constexpr ForwardConfig config = Chosen::value;
+  static constexpr int rows = 2 * config.row_blocks;  // a thread's
+  static constexpr int score_groups = config.tile_keys / 8, value_groups = config.value_dim / 8;
+  using Scores = float[config.row_blocks][score_groups][4];
+  using Output = float[config.row_blocks][value_groups][4];
+
+  QueryFragments<Chosen> query;
+  OnlineSoftmax<rows> softmax;
+  Output output;
+
+  __device__ __forceinline__ Computer() : softmax() { clear(output); }
+
+  template <int groups>
+  static __device__ __forceinline__ void clear(float (&sums)[config.row_blocks][groups][4]) {
+#pragma unroll
+    for (int block = 0; block < config.row_blocks; ++block)
+#pragma unroll
+      for (int g = 0; g < groups; ++g)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums[block][g][e] = 0.0f;
+  }
+
+  /// scores = Q K^T. Fragments of K are asked for two products ahead of their use.
+  __device__ __forceinline__ void query_key(Scores& scores, unsigned query_tile,
+                                            unsigned key_tile) const {
+    const int thread = ptx::thread_again();
+    const typename QueryFragments<Chosen>::Source rows_of_q(query_tile, thread);
+    const MatrixRow place = key_matrix_row(thread % 32);
+    const auto lane = LaneAddress<config.head_dim>::of(place.row, place.chunk);
+    constexpr int pairs = config.tile_keys / 16, products = pairs * config.head_dim / 16;
+    constexpr int ahead = config.fragments_ahead();
+    clear(scores);
+    unsigned b[ahead + 1][4], a[config.row_blocks][4];
+#pragma unroll
+    for (int p = 0; p < ahead; ++p) read_key(b[p], key_tile, lane, p);
+#pragma unroll
+    for (int p = 0; p < products; ++p) {
+      const int step = p / pairs, pair = p % pairs;
+      if (p + ahead < products) read_key(b[(p + ahead) % (ahead + 1)], key_tile, lane, p + ahead);
+      if (pair == 0) query.fetch(step, rows_of_q, a);
+#pragma unroll
+      for (int block = 0; block < config.row_blocks; ++block) {
+        const unsigned(&k)[4] = b[p % (ahead + 1)];
+        ptx::mma_16x8x16<config.type>(scores[block][2 * pair], a[block], k[0], k[1]);
+        ptx::mma_16x8x16<config.type>(scores[block][2 * pair + 1], a[block], k[2], k[3]);
+      }
+    }
+  }
+
+  /// output += exp2(scores) V, 16 keys at a time: while one step multiplies, the exponentials of
+  /// the next can run. P is rounded to the operand's type after its sum is taken, as eager
+  /// attention does.
+  __device__ __forceinline__ void weights_value(Scores& scores, const Exponent<rows>& exponent,
+                                                unsigned value_tile) {
+    const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
+    const auto lane = LaneAddress<config.value_dim>::of(place.row, place.chunk);
+    constexpr int pairs = config.value_dim / 16, steps = config.tile_keys / 16;
+    constexpr int ahead = config.fragments_ahead(), products = pairs * steps;
+    unsigned b[ahead + 1][4];
+#pragma unroll
+    for (int p = 0; p < ahead; ++p) read_value(b[p], value_tile, lane, p);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      unsigned a[config.row_blocks][4];
+      weigh(a, scores, exponent, step);
+#pragma unroll
+      for (int pair = 0; pair < pairs; ++pair) {
+        const int p = step * pairs + pair;
+        if (p + ahead < products)
+          read_value(b[(p + ahead) % (ahead + 1)], value_tile, lane, p + ahead);
+#pragma unroll
+        for (int block = 0; block < config.row_blocks; ++block) {
+          const unsigned(&v)[4] = b[p % (ahead + 1)];
+          ptx::mma_16x8x16<config.type>(output[block][2 * pair], a[block], v[0], v[1]);
+          ptx::mma_16x8x16<config.type>(output[block][2 * pair + 1], a[block], v[2], v[3]);
+        }
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void read_key(unsigned (&b)[4], unsigned tile,
+                                           const LaneAddress<config.head_dim>& lane,
+                                           int product) const {
+    constexpr int pairs = config.tile_keys / 16;
+    ptx::ldmatrix_x4(b, tile + lane.at(product / pairs) +
+                            16 * (product % pairs) * Swizzle<config.head_dim>::row_bytes);
+  }
+  __device__ __forceinline__ void read_value(unsigned (&b)[4], unsigned tile,
+                                             const LaneAddress<config.value_dim>& lane,
+                                             int product) const {
+    constexpr int pairs = config.value_dim / 16;
+    ptx::ldmatrix_x4_trans(b, tile + lane.at(product % pairs) +
+                                  16 * (product / pairs) * Swizzle<config.value_dim>::row_bytes);
+  }
+  /// The weights of keys [16 step, 16 step + 16) as operand a.
+  __device__ __forceinline__ void weigh(unsigned (&a)[config.row_blocks][4], const Scores& scores,
+                                        const Exponent<rows>& exponent, int step) {
+#pragma unroll
+    for (int block = 0; block < config.row_blocks; ++block) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 2 * block + i % 2, first = i % 2 * 2;
+        const float(&s)[4] = scores[block][2 * step + i / 2];
+        const float w0 = ptx::exp2(::fmaf(s[first], exponent.factor, -exponent.shift[row]));
+        const float w1 = ptx::exp2(::fmaf(s[first + 1], exponent.factor, -exponent.shift[row]));
+        softmax.sum[row] += w0 + w1;
+        a[block][i] = ptx::pack<config.type>(w0, w1);
+      }
+    }
+  }
+};
+
+}  // namespace tilefold::cuda::sm80

@@ -1,0 +1,50 @@
+// Where things lie in a block's shared memory, in bytes from its start.
+//
+//   query   [tile_rows][head_dim]             swizzled, 16-bit
+//   stages  [stages] of key [tile_keys][head_dim] and value [tile_keys][value_dim], swizzled
+//   rows    [tile_rows] of Row
+//   work    BlockWork
+#pragma once
+
+#include "cuda/kernels/forward_params.cuh"
+#include "cuda/kernels/sm80/config.hpp"
+#include "cuda/kernels/sm80/rows.hpp"
+
+namespace tilefold::cuda::sm80 {
+
+/// What one block computes and reads, the same for all its threads. It stays in shared memory: the
+/// key loop would miss the registers.
+struct BlockWork {
+  ForwardWork work;
+  const char* key;    // key 0 (paged: page 0) of the KV head
+  const char* value;  // likewise
+  KeyRange wanted;    // keys that some row sees
+  KeySpan spans[8];   // of each warp's rows
+};
+
+/// Where the block's K and V start.
+TILEFOLD_HD BlockWork block_work(const ForwardParams& params, const ForwardWork& work) {
+  if (work.rows == 0) return {work, nullptr, nullptr, {}, {}};
+  const SequenceInfo& s = params.sequences[work.sequence];
+  const RowPlace first = is_paged(params) ? RowPlace{0, 0} : RowPlace{work.sequence, s.key_begin};
+  const auto start = [&](const Operand& operand) {
+    return static_cast<const char*>(operand.data) + 2 * first.offset(operand.strides, work.kv_head);
+  };
+  return {work, start(params.key), start(params.value), {}, {}};
+}
+
+template <class Chosen> struct SharedPlan {
+  static constexpr ForwardConfig config = Chosen::value;
+  static constexpr int query = 0;
+  static constexpr int stages = query + config.query_bytes();
+  static constexpr int stage_bytes = config.key_bytes() + config.value_bytes();
+  static constexpr int rows = stages + config.stages * stage_bytes;
+  static_assert(stages % 128 == 0 && stage_bytes % 128 == 0, "swizzled tiles start on lines");
+  static constexpr int work = rows + config.row_table_bytes();
+  static_assert(work + int(sizeof(BlockWork)) <= config.shared_bytes(), "the plan fits");
+
+  TILEFOLD_HD static constexpr int key(int stage) { return stages + stage * stage_bytes; }
+  TILEFOLD_HD static constexpr int value(int stage) { return key(stage) + config.key_bytes(); }
+};
+
+}  // namespace tilefold::cuda::sm80

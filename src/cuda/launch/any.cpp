@@ -1,0 +1,53 @@
+// The table of the plain-load kernels.
+#include "cuda/kernels/any/config.hpp"
+#include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/forward_kernel.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+
+// What every card from 8.0 on gives a block: 99 KB on 8.6 and 8.9.
+constexpr int shared_limit = 99 * 1024;
+
+template <int rows> int shared_bytes(int head_dim, int value_dim) {
+  return any::ForwardConfig{rows}.shared_bytes(head_dim, value_dim);
+}
+
+std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
+                                   const Problem&) {
+  const int bytes = kernel.shared_bytes(geometry.head_dim, geometry.value_dim);
+  if (bytes <= shared_limit) return std::nullopt;
+  return "its tile takes " + std::to_string(bytes) +
+         " bytes of shared memory at these head dimensions: every card has " +
+         std::to_string(shared_limit);
+}
+
+// Of one multiprocessor: 128 float32 multiply-adds a cycle at best, of which plain loads through
+// shared memory leave about a quarter; 16 exponentials; 128 bytes of shared memory.
+template <int rows> ForwardKernel row(const char* name, const void* function) {
+  return {{name,
+           Backend::cuda,
+           DType::f32,
+           {rows, any::ForwardConfig::tile_keys, rows},
+           "FFMA, plain loads",
+           64,
+           16,
+           128,
+           rows / any::ForwardConfig::warps},
+          function,
+          any::ForwardConfig::threads,
+          shared_bytes<rows>,
+          refusal,
+          rows};
+}
+
+}  // namespace
+
+std::span<const ForwardKernel> any_kernels() {
+  static const ForwardKernel table[] = {row<16>("any 16 rows", any_forward_16()),
+                                        row<8>("any 8 rows", any_forward_8())};
+  return table;
+}
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,22 @@
+// The plain-load kernels and the small kernels around every forward, as function pointers.
+#include "cuda/kernels/any/kernel.cuh"
+#include "cuda/kernels/clear_rows.cuh"
+#include "cuda/kernels/merge.cuh"
+#include "cuda/kernels/read_lengths.cuh"
+#include "cuda/launch/device_functions.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+template <class Kernel> const void* address(Kernel* kernel) {
+  return reinterpret_cast<const void*>(kernel);
+}
+}  // namespace
+
+const void* any_forward_16() { return address(any::forward<any::Choice<any::ForwardConfig{16}>>); }
+const void* any_forward_8() { return address(any::forward<any::Choice<any::ForwardConfig{8}>>); }
+const void* merge_function() { return address(merge_parts); }
+const void* clear_rows_function() { return address(clear_rows); }
+const void* read_lengths_function() { return address(read_lengths); }
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,12 @@
+// Addresses of kernels, for host code that no CUDA compiler reads.
+#pragma once
+
+namespace tilefold::cuda {
+
+const void* any_forward_16();  // __global__ void(ForwardParams)
+const void* any_forward_8();
+const void* merge_function();         // __global__ void(ForwardParams)
+const void* clear_rows_function();    // __global__ void(ForwardParams, OutputRows)
+const void* read_lengths_function();  // __global__ void(ForwardParams, LengthSources)
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,83 @@
+// Everything about a plan that stays the same from run to run, on the device; and the binding of
+// one run's tensors to it.
+#pragma once
+
+#include <vector>
+
+#include "cuda/backend.hpp"
+#include "cuda/kernels/clear_rows.hpp"
+#include "cuda/kernels/forward_params.cuh"
+#include "cuda/kernels/length_sources.hpp"
+#include "cuda/launch/formula_data.hpp"
+#include "cuda/launch/forward_kernel.hpp"
+#include "cuda/runtime/buffer.hpp"
+
+namespace tilefold::cuda {
+
+/// The geometry with lengths on the device replaced by their capacities.
+core::Geometry sized_by_capacity(const core::Geometry& geometry);
+
+/// Offsets into the workspace, in bytes.
+struct WorkspaceLayout {
+  std::size_t sequences = 0, part_max = 0, part_sum = 0, part_out = 0, bytes = 0;
+  WorkspaceLayout(const core::Geometry& geometry, const planner::Schedule& schedule);
+};
+
+/// The work list of a schedule; empty where all sequences have the same lengths, or lengths live on
+/// the device: then kernels derive their work from the shape.
+std::vector<ForwardWork> work_list(const core::Geometry& geometry,
+                                   const planner::Schedule& schedule);
+WorkShape work_shape(const core::Geometry& geometry, const planner::Schedule& schedule);
+
+/// Page ids of every sequence, one after the other, and where each begins; host tables only.
+struct PageIds {
+  std::vector<int> ids;
+  std::vector<long long> first;  // [batch]
+};
+PageIds gather_page_ids(const core::Geometry& geometry, const PageTable& pages);
+
+std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const PageIds& pages);
+
+/// Kernel parameters of everything but pointers.
+ForwardParams describe_problem(const core::Geometry& geometry, const planner::Schedule& schedule,
+                               const Problem& problem);
+
+struct ForwardLaunch {
+  ForwardParams params;
+  LengthSources lengths;
+};
+
+class ForwardPlan final : public Prepared {
+ public:
+  ForwardPlan(const Execution& execution, const ForwardKernel& kernel);
+
+  void* workspace() const override { return workspace_.data(); }
+  void allocate_workspace(std::size_t bytes) override;
+  std::uint32_t status() const override;
+
+  /// Throws Error(plan_mismatch) where a host table changed since the plan was prepared.
+  void check_page_ids(const Execution& execution, const Tensors& tensors) const;
+  ForwardLaunch bind(const Execution& execution, const Tensors& tensors, void* workspace) const;
+  void enqueue_lengths(const ForwardLaunch& launch, void* stream) const;
+  void enqueue_forward(const ForwardLaunch& launch, void* stream) const;
+
+ private:
+  void upload_formula(const Problem& problem);
+  void upload_lengths(const Execution& execution);
+  void upload_index(const TensorView& tensor, IndexArray& array);
+  template <class T> T* keep(const std::vector<T>& elements);
+
+  const ForwardKernel& kernel_;
+  int device_;
+  std::vector<DeviceBuffer> buffers_;
+  DeviceBuffer status_, workspace_;
+  ForwardParams params_;
+  LengthSources lengths_{};
+  OutputRows output_rows_{};
+  bool clears_ = false;  // some rows of the output belong to nobody
+  int shared_bytes_ = 0;
+  std::vector<ScoreStepImage> steps_;
+  PageIds pages_;
+};
+
+}  // namespace tilefold::cuda

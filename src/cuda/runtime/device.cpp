@@ -1,0 +1,54 @@
+#include "cuda/runtime/device.hpp"
+
+#include "cuda/runtime/check.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  require_success(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+DeviceProperties properties_of(int device) {
+  DeviceProperties p;
+  cudaDeviceProp all{};
+  require_success(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
+  p.name = all.name;
+  p.major = all.major;
+  p.minor = all.minor;
+  p.multiprocessors = all.multiProcessorCount;
+  p.shared_bytes_a_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return p;
+}
+
+DeviceReport ask() {
+  DeviceReport report;
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess) {
+    cudaGetLastError();
+    report.absence = std::string("no CUDA device: ") + cudaGetErrorString(result);
+    return report;
+  }
+  for (int device = 0; device < count; ++device) report.devices.push_back(properties_of(device));
+  if (count == 0) report.absence = "no CUDA device: the driver reports none";
+  return report;
+}
+
+}  // namespace
+
+const DeviceReport& device_report() {
+  static const DeviceReport report = ask();
+  return report;
+}
+
+CurrentDevice::CurrentDevice(int index) {
+  require_success(cudaGetDevice(&former_), "cudaGetDevice");
+  require_success(cudaSetDevice(index), "cudaSetDevice");
+}
+CurrentDevice::~CurrentDevice() { cudaSetDevice(former_); }
+
+}  // namespace tilefold::cuda

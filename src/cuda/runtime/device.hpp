@@ -1,0 +1,36 @@
+// The CUDA devices of this machine. Without a driver there are none, and a sentence says why.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tilefold::cuda {
+
+struct DeviceProperties {
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  int shared_bytes_a_block = 0;  // at most, dynamic
+};
+
+struct DeviceReport {
+  std::vector<DeviceProperties> devices;
+  std::string absence;  // why there are none; empty where there is one
+};
+
+/// Asked once a process: devices do not come and go. Links no driver.
+const DeviceReport& device_report();
+
+/// Makes a device current and the former one again at the end.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int index);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int former_ = 0;
+};
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,39 @@
+// One checked kernel launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/runtime/check.hpp"
+
+namespace tilefold::cuda {
+
+struct Launch {
+  const void* function;
+  std::int64_t blocks;  // along x: y and z end at 65535. 0 launches nothing; at most 2^31 - 1
+  int threads;
+  int shared_bytes = 0;  // dynamic; above 48 KB allow_shared() comes first
+  cudaStream_t stream = nullptr;
+};
+
+/// Enqueues a kernel whose parameters are `parameters`, each passed by value.
+template <class... Parameters>
+void launch(const Launch& how, const char* name, Parameters... parameters) {
+  if (how.blocks == 0) return;
+  void* pointers[] = {&parameters...};
+  require_success(
+      cudaLaunchKernel(how.function, dim3(unsigned(how.blocks)), dim3(unsigned(how.threads)),
+                       pointers, std::size_t(how.shared_bytes), how.stream),
+      name);
+}
+
+/// Raises a kernel's limit of dynamic shared memory on the current device.
+inline void allow_shared(const void* function, int bytes) {
+  if (bytes > 48 * 1024)
+    require_success(
+        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "raising a kernel's shared memory");
+}
+
+}  // namespace tilefold::cuda

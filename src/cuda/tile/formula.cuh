@@ -1,0 +1,111 @@
+// Score changes and masks applied to the scores that one thread holds.
+//
+// A thread's scores are float[blocks][groups][4] of 16 x 8 sums (tile/fragment.cuh): row r of the
+// thread, r = 2 * block + half, lies at row l / 4 + 8 * half of the block; element e of a group is
+// key 8 * group + 2 * (l % 4) + e of the tile.
+#pragma once
+
+#include "cuda/kernels/forward_params.cuh"
+#include "cuda/tile/element.cuh"
+
+namespace tilefold::cuda {
+
+/// The scores of one row of a thread, by key: element i is key 8 * (i / 2) + i % 2 from the lane's
+/// first.
+template <int blocks, int groups, class Change>
+__device__ __forceinline__ void for_row(float (&scores)[blocks][groups][4], int row,
+                                        const Change& change) {
+#pragma unroll
+  for (int g = 0; g < groups; ++g) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) change(scores[row / 2][g][row % 2 * 2 + e], 8 * g + e);
+  }
+}
+
+/// One row of a thread: what formulas are asked about it.
+struct FormulaRow {
+  int query, head;
+  int first_key;  // of the lane, in the sequence
+};
+
+/// Adds bias elements of one row, read as Read says.
+template <ElementType type, int blocks, int groups>
+__device__ __forceinline__ void add_bias(float (&scores)[blocks][groups][4], int row,
+                                         const ScoreStep& step, long long first, long long key_step,
+                                         int keys) {
+  for_row(scores, row, [&](float& s, int key) {
+    if (key < keys) s += load_element(step.data, type, first + key * key_step);
+  });
+}
+
+/// Applies one change to one row. Keys from `last_key` on do not exist: their bias is not read.
+template <int blocks, int groups>
+__device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], int row,
+                                           const ScoreStep& step, const FormulaRow& at,
+                                           const ForwardParams& params,
+                                           const SequenceInfo& sequence, int batch, int last_key) {
+  const int query = query_position(params, sequence, at.query);
+  const int key = key_position(params, sequence, at.first_key);
+  if (step.kind == ScoreStepKind::softcap) {
+    const float cap = step.cap, inverse = 1.0f / step.cap;
+    for_row(scores, row,
+            [&](float& s,
+                int) {  // A score that is -inf is hidden, whatever a later step would make of it.
+              if (s != -score::infinity<float>()) s = cap * score::tanh(s * inverse);
+            });
+  } else if (step.kind == ScoreStepKind::alibi) {
+    const float slope =
+        static_cast<const float*>(step.data)[batch * step.batch + at.head * step.head];
+    const int distance = key - (query + sequence.offset);
+    for_row(scores, row,
+            [&](float& s, int k) { s += slope * float(distance + k * params.key_stride); });
+  } else {
+    const bool index = step.at == ReadAt::index;
+    const long long first = batch * step.batch + at.head * step.head +
+                            (index ? at.query : query) * step.query +
+                            (index ? at.first_key : key) * step.key;
+    const long long key_step = step.key * (index ? 1 : params.key_stride);
+    const int keys = last_key - at.first_key;
+    switch (step.type) {
+      case ElementType::f32:
+        return add_bias<ElementType::f32>(scores, row, step, first, key_step, keys);
+      case ElementType::f16:
+        return add_bias<ElementType::f16>(scores, row, step, first, key_step, keys);
+      default: return add_bias<ElementType::bf16>(scores, row, step, first, key_step, keys);
+    }
+  }
+}
+
+/// Hides the keys outside [begin, end) of one row. A compare is `constant <= register`.
+template <int blocks, int groups>
+__device__ __forceinline__ void hide_outside(float (&scores)[blocks][groups][4], int row,
+                                             int first_key, int begin, int end) {
+  for_row(scores, row, [&](float& s, int k) {
+    const score::Position key(first_key, k);
+    const score::Bit seen = score::Position(begin) <= key && key < score::Position(end);
+    s = score::decided(seen) ? s : -score::infinity<float>();
+  });
+}
+
+/// Hides what a mask program hides of one row. The program runs in a loop into a bit mask, because
+/// its interpreter, unrolled over the elements, would fill the instruction cache.
+template <int blocks, int groups>
+__device__ __forceinline__ void hide_by_program(float (&scores)[blocks][groups][4], int row,
+                                                const FormulaRow& at, const ForwardParams& params,
+                                                const SequenceInfo& sequence, int batch) {
+  static_assert(groups * 2 <= 32, "a bit an element");
+  const int query = query_position(params, sequence, at.query);
+  const score::Place place = place_of(params, sequence, batch, at.head);
+  unsigned seen = 0;
+#pragma unroll 1
+  for (int i = 0; i < groups * 2; ++i) {
+    const int key = key_position(params, sequence, at.first_key + 8 * (i / 2) + i % 2);
+    seen |= unsigned(params.mask.program.answer(query, key, place).yes()) << i;
+  }
+  for_row(scores, row, [&](float& s, int k) {
+    const int i = k / 8 * 2 + k % 2;
+    s = seen >> i & 1u ? s : -score::infinity<float>();
+  });
+}
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,117 @@
+// Softmax over keys that arrive tile by tile, in the registers of one warp.
+//
+// A thread holds `rows` rows of scores, two a 16-row block; the 4 lanes of a quad share each row. A
+// row's weights are exp2((s - top) * c), c = scale * log2(e), where `top` is a maximum that may lag
+// behind: it moves only when a score passes it by more than 8 in the exponent. The weights then
+// reach 2^8, far from the range of any format here, and the output is rescaled a few times a row
+// instead of at every tile. Each row decides for itself, so its bits depend on no other row.
+#pragma once
+
+#include "cuda/tile/ptx/mma.cuh"
+#include "tilefold/score/portable.hpp"
+
+namespace tilefold::cuda {
+
+__device__ __forceinline__ float quad_max(float x) {
+  x = ::fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return ::fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ __forceinline__ float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+/// How scores become exponents this tile: exp2(fma(s, factor, -shift)).
+template <int rows> struct Exponent {
+  float factor;
+  float shift[rows];
+};
+
+template <int rows> struct OnlineSoftmax {
+  static constexpr float slack = 8.0f;  // how far a score may pass `top`, in the exponent
+  // Beyond it fma(s, c, -top * c) loses the difference: top * c is rounded to more than 1/16.
+  static constexpr float exact_shift = 1048576.0f;
+
+  float top[rows];  // starts at -inf: a row whose scores are all -1e30 is an ordinary row
+  float sum[rows];  // of this lane's weights: the quad's 4 are added at the end
+
+  __device__ __forceinline__ OnlineSoftmax() {
+#pragma unroll
+    for (int r = 0; r < rows; ++r) top[r] = -score::infinity<float>(), sum[r] = 0.0f;
+  }
+
+  /// Before a tile's weights: moves `top` where the tile demands it and rescales sums and output.
+  template <int blocks, int groups, int width>
+  __device__ __forceinline__ Exponent<rows> settle(float (&scores)[blocks][groups][4],
+                                                   float (&output)[blocks][width][4], float c) {
+    float tile_top[rows];
+    bool passed = false;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      tile_top[r] = ::fmaxf(scores[r / 2][0][r % 2 * 2], scores[r / 2][0][r % 2 * 2 + 1]);
+#pragma unroll
+      for (int g = 1; g < groups; ++g)
+        tile_top[r] = ::fmaxf(
+            tile_top[r], ::fmaxf(scores[r / 2][g][r % 2 * 2], scores[r / 2][g][r % 2 * 2 + 1]));
+      // (-inf) - (-inf) is NaN, which passes nothing: a row with no visible key so far stays there.
+      passed |= (tile_top[r] - top[r]) * c > slack;
+    }
+    if (__any_sync(0xffffffffu, passed)) raise(tile_top, output, c);
+    Exponent<rows> exponent{c, {}};
+    bool exact = true;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      exponent.shift[r] = shift_of(top[r], c);
+      exact &= ::fabsf(exponent.shift[r]) < exact_shift;
+    }
+    if (!__all_sync(0xffffffffu, exact)) subtract_first(scores, exponent);
+    return exponent;
+  }
+
+ private:
+  /// A row with no visible key is shifted by 0: its weights are exp2(-inf) = 0.
+  static __device__ __forceinline__ float shift_of(float top, float c) {
+    return top == -score::infinity<float>() ? 0.0f : top * c;
+  }
+
+  template <int blocks, int width>
+  __device__ __forceinline__ void raise(const float (&tile_top)[rows],
+                                        float (&output)[blocks][width][4], float c) {
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const float candidate = quad_max(tile_top[r]);
+      const bool passed = (candidate - top[r]) * c > slack;
+      const float factor = passed ? ptx::exp2((top[r] - candidate) * c) : 1.0f;
+      top[r] = passed ? candidate : top[r];
+      sum[r] *= factor;
+#pragma unroll
+      for (int g = 0; g < width; ++g) {
+        output[r / 2][g][r % 2 * 2] *= factor;
+        output[r / 2][g][r % 2 * 2 + 1] *= factor;
+      }
+    }
+  }
+
+  /// Rows of very large scores take (s - top) * c; the others what they would have taken anyway.
+  template <int blocks, int groups>
+  __device__ __forceinline__ void subtract_first(float (&scores)[blocks][groups][4],
+                                                 Exponent<rows>& exponent) {
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const bool exact = ::fabsf(exponent.shift[r]) < exact_shift;
+#pragma unroll
+      for (int g = 0; g < groups; ++g) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& s = scores[r / 2][g][r % 2 * 2 + e];
+          s = exact ? ::fmaf(s, exponent.factor, -exponent.shift[r])
+                    : (s - top[r]) * exponent.factor;
+        }
+      }
+      exponent.shift[r] = 0.0f;
+    }
+    exponent.factor = 1.0f;
+  }
+};
+
+}  // namespace tilefold::cuda

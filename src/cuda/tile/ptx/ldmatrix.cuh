@@ -1,0 +1,27 @@
+// ldmatrix: four 8 x 8 matrices of 16-bit elements from shared memory to a warp's registers (PTX
+// ISA 9.7.14.5.15). Lane l gives the address of row l % 8 of matrix l / 8; lane 4 * r + c receives
+// elements 2c and 2c + 1 of row r of each matrix (of column r with _trans). Rows are 16 bytes,
+// aligned.
+#pragma once
+
+namespace tilefold::cuda::ptx {
+
+/// A shared-memory pointer as the 32-bit address that these instructions take.
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&matrix)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&matrix)[4], unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrix[0]), "=r"(matrix[1]), "=r"(matrix[2]), "=r"(matrix[3])
+               : "r"(address)
+               : "memory");
+}
+
+}  // namespace tilefold::cuda::ptx

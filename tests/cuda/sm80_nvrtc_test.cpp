@@ -1,0 +1,76 @@
+// The sm80 kernel compiles where no toolkit header is: NVRTC reads kernel.cuh to a cubin. Needs no
+// GPU.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+/// The few NVRTC functions needed, opened at run time as the library itself will.
+struct Nvrtc {
+  using Program = void*;
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(Program, int, const char* const*);
+  int (*log_size)(Program, std::size_t*);
+  int (*log)(Program, char*);
+  int (*cubin_size)(Program, std::size_t*);
+  int (*destroy)(Program*);
+  int (*add_name)(Program, const char*);
+  bool present = false;
+
+  Nvrtc() {
+    void* library = nullptr;
+    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"})
+      if (library == nullptr) library = dlopen(name, RTLD_NOW);
+    if (library == nullptr) return;
+    find(library, "nvrtcCreateProgram", create);
+    find(library, "nvrtcCompileProgram", compile);
+    find(library, "nvrtcGetProgramLogSize", log_size);
+    find(library, "nvrtcGetProgramLog", log);
+    find(library, "nvrtcGetCUBINSize", cubin_size);
+    find(library, "nvrtcDestroyProgram", destroy);
+    find(library, "nvrtcAddNameExpression", add_name);
+    present = true;
+  }
+  template <class Function> static void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    ASSERT_NE(function, nullptr) << name;
+  }
+};
+
+class Sm80Nvrtc : public testing::TestWithParam<std::string> {};
+
+TEST_P(Sm80Nvrtc, TheKernelNeedsNoHeaderButOurs) {
+  const Nvrtc nvrtc;
+  if (!nvrtc.present) GTEST_SKIP() << "no libnvrtc on this machine";
+  const std::string kernel =
+      "tilefold::cuda::sm80::forward_kernel<tilefold::cuda::sm80::Choice<"
+      "tilefold::cuda::sm80::registry(" +
+      GetParam() + ")>>";
+  Nvrtc::Program program = nullptr;
+  const char* source =
+      "#include \"cuda/kernels/sm80/kernel.cuh\"\n#include \"cuda/kernels/sm80/registry.hpp\"\n";
+  ASSERT_EQ(nvrtc.create(&program, source, "sm80.cu", 0, nullptr, nullptr), 0);
+  ASSERT_EQ(nvrtc.add_name(program, kernel.c_str()), 0);
+  const std::string root = TILEFOLD_SOURCE_DIR;
+  const std::string sources = "-I" + root + "/src", headers = "-I" + root + "/include";
+  const char* options[] = {"--std=c++20", "--gpu-architecture=sm_90a", sources.c_str(),
+                           headers.c_str()};
+  const int failed = nvrtc.compile(program, 4, options);
+  std::size_t bytes = 0;
+  nvrtc.log_size(program, &bytes);
+  std::vector<char> log(bytes + 1);
+  nvrtc.log(program, log.data());
+  EXPECT_EQ(failed, 0) << log.data();
+  bytes = 0;
+  EXPECT_EQ(nvrtc.cubin_size(program, &bytes), 0);
+  EXPECT_GT(bytes, 10000u) << "a cubin of " << kernel;
+  nvrtc.destroy(&program);
+}
+
+// bf16, head dimension 64: entry 1 is the plain formula, entry 8 the changed one.
+INSTANTIATE_TEST_SUITE_P(Formulas, Sm80Nvrtc, testing::Values("1", "8"));
+
+}  // namespace
