@@ -9,7 +9,7 @@ mkdir -p "$out"
 
 # The shared library's objects differ from the static one's by one definition that no source reads:
 # ccache finds them all.
-cmake --preset release -B "$out/shared-build" -DBUILD_SHARED_LIBS=ON -DTILEFOLD_TESTS=OFF \
+cmake --preset release -B "$out/shared-build" -DBUILD_SHARED_LIBS=ON -DTILEFOLD_TESTS=OFF -DTILEFOLD_CUDA=OFF \
   -DTILEFOLD_TOOLS=OFF >"$out/shared-configure.txt"
 cmake --build "$out/shared-build" -- -k 0
 
