@@ -47,17 +47,27 @@ __attribute__((target("avx2,fma"))) float burst_256(float seed) {
   return multiply_add<Vector256>(seed);
 }
 
-// VDPBF16PS has no operator: the instruction is written out.
+// VDPBF16PS has no operator: the instruction is written out, one statement for all chains. A loop
+// over them would index the array by a variable while it is compiled, and each sum would live in
+// memory.
 __attribute__((target("avx512f"))) float burst_bf16(float seed) {
-  Vector512 sum[chains];
-  for (int i = 0; i < chains; ++i) sum[i] = Vector512{} + (seed + float(i));
+  static_assert(chains == 12);
+  Vector512 s[chains];
+  for (int i = 0; i < chains; ++i) s[i] = Vector512{} + (seed + float(i));
   const Vector512 pairs = Vector512{} + seed * 0.5f;
   for (std::int64_t r = 0; r < rounds; ++r)
-#pragma GCC unroll 12
-    for (int i = 0; i < chains; ++i)
-      __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(sum[i]) : "v"(pairs));
+    __asm__ volatile(
+        "vdpbf16ps %12, %12, %0\n\tvdpbf16ps %12, %12, %1\n\t"
+        "vdpbf16ps %12, %12, %2\n\tvdpbf16ps %12, %12, %3\n\t"
+        "vdpbf16ps %12, %12, %4\n\tvdpbf16ps %12, %12, %5\n\t"
+        "vdpbf16ps %12, %12, %6\n\tvdpbf16ps %12, %12, %7\n\t"
+        "vdpbf16ps %12, %12, %8\n\tvdpbf16ps %12, %12, %9\n\t"
+        "vdpbf16ps %12, %12, %10\n\tvdpbf16ps %12, %12, %11"
+        : "+v"(s[0]), "+v"(s[1]), "+v"(s[2]), "+v"(s[3]), "+v"(s[4]), "+v"(s[5]), "+v"(s[6]),
+          "+v"(s[7]), "+v"(s[8]), "+v"(s[9]), "+v"(s[10]), "+v"(s[11])
+        : "v"(pairs));
   float total = 0;
-  for (int i = 0; i < chains; ++i) total += sum[i][0];
+  for (int i = 0; i < chains; ++i) total += s[i][0];
   return total;
 }
 

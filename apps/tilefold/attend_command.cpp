@@ -85,7 +85,8 @@ bool same_file(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code unknown;
   const auto whole = [&](const std::string& spec) {
-    return std::filesystem::weakly_canonical(path_of(spec), unknown);
+    // Absolute first: of a relative path to nothing, weakly_canonical leaves "./x" and "x".
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path_of(spec)), unknown);
   };
   return whole(a) == whole(b);
 }

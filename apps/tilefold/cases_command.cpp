@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "cuda/backend.hpp"
 #include "support/cases_runner.hpp"
 #include "tilefold/error.hpp"
 
@@ -46,7 +47,11 @@ void print_json(const testing::CasesSummary& summary) {
 
 void run_cases(const Arguments& a) {
   testing::CasesOptions options;
-  if (a.backend == "cuda") options.backend = Backend::cuda;
+  if (a.backend == "cuda") {
+    if (!cuda::presence().absence.empty())
+      throw Error(ErrorCode::unsupported, cuda::presence().absence + ": cases --backend cpu");
+    options.backend = Backend::cuda;
+  }
   options.strictness = a.strict ? testing::Strictness::strict : testing::Strictness::lenient;
   std::ostringstream unused;
   const testing::CasesSummary summary =

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -21,6 +22,16 @@ inline CLI::Validator whole_number(std::int64_t least,
     if (most == std::numeric_limits<std::int64_t>::max())
       return fmt::format("'{}' is not a whole number from {} on", text, least);
     return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// CLI11's own check prints the largest double in full.
+inline CLI::Validator positive_number() {
+  const auto check = [](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
+    return fmt::format("'{}' is not a positive finite number", text);
   };
   return CLI::Validator(check, "");
 }

@@ -82,7 +82,7 @@ void add_verify(CLI::App& tool) {
       ->check(whole_number(0));
   command->add_option("--work", a->work, "Products of a problem, at most")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_flag("--json", a->json, "Prints one JSON object");
   command->callback([a] { verify(*a); });
 }

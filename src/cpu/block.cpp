@@ -82,7 +82,9 @@ template <class F> void Block<F>::load(KeyTile& tile) const {
     tile.values = tile.keys;
     tile.values.columns = job_.geometry.value_dim;
   } else {
-    tile.values = behind_zeros(job_.values.read(request, kernel_.element(), scratch_.value_rows),
+    KeyRows::Request once = request;
+    if (kernel_.packed_value_bytes(job_.geometry.value_dim) != 0) once.reuse = Reuse::once;
+    tile.values = behind_zeros(job_.values.read(once, kernel_.element(), scratch_.value_rows),
                                tile.hidden_first, scratch_.value_rows);
   }
   kernel_.pack_value(tile.values, scratch_.packed_value);
@@ -93,7 +95,7 @@ template <class F> void Block<F>::load(KeyTile& tile) const {
 // page, may be anything. They would weigh exactly 0, so leaving them out changes no bit.
 template <class F> void Block<F>::clip(KeyTile& tile) const {
   const int first = first_visible(tile.first, tile.last);
-  const int last = last_visible(tile.first, tile.last);
+  const int last = last_visible(all_rows(), tile.first, tile.last);
   tile.hidden_first = (first - tile.first) % kernel_.key_step();
   tile.first = first - tile.hidden_first;
   tile.last = std::max(first, last);
@@ -109,24 +111,50 @@ template <class F> int Block<F>::first_visible(int first, int last) const {
   return found < middle ? found : first_visible(middle, last);
 }
 
-/// One past the last key in [first, last) that the mask may show to some row; `first` for none.
-template <class F> int Block<F>::last_visible(int first, int last) const {
-  const Truth truth = ask(all_rows(), first, last);
+/// One past the last key in [first, last) that the mask may show to a row; `first` for none.
+template <class F> int Block<F>::last_visible(const TileOfRows& rows, int first, int last) const {
+  const Truth truth = ask(rows, first, last);
   if (truth.no()) return first;
   if (truth.yes() || last - first == 1) return last;
   const int middle = first + (last - first) / 2;
-  const int found = last_visible(middle, last);
-  return found > middle ? found : last_visible(first, middle);
+  const int found = last_visible(rows, middle, last);
+  return found > middle ? found : last_visible(rows, first, middle);
+}
+
+/// One past the first keys of [first, last) that the mask shows to every row.
+template <class F> int Block<F>::shown_to_all(const TileOfRows& rows, int first, int last) const {
+  const Truth truth = ask(rows, first, last);
+  if (truth.yes()) return last;
+  if (truth.no() || last - first == 1) return first;
+  const int middle = first + (last - first) / 2;
+  const int found = shown_to_all(rows, first, middle);
+  return found < middle ? found : shown_to_all(rows, middle, last);
 }
 
 // Scores of a tile are computed in slices of keys where the kernel reads keys as they are; a step
 // of prefetching follows each.
 constexpr int slice_keys = 8;
+// Blocks of so many tiles read each row often enough that fetching it ahead costs more than it
+// saves (docs/kernels/cpu.md), unless the kernel's arithmetic is much faster than memory.
+constexpr int enough_reuse = 8;
+
+// The keys that end a tile behind the last one these rows see weigh exactly 0: whole slices of them
+// are left out. A kernel that packs keys works in larger steps.
+template <class F>
+typename Block<F>::KeyTile Block<F>::seen_by(const TileOfRows& rows, const KeyTile& tile) const {
+  KeyTile seen = tile;
+  if (kernel_.packed_key_bytes(job_.geometry.head_dim) != 0) return seen;
+  const int keys = last_visible(rows, tile.first, tile.last) - tile.first;
+  const int whole = (keys + slice_keys - 1) / slice_keys * slice_keys;
+  seen.last = std::min(tile.last, tile.first + whole);
+  seen.keys.rows = seen.values.rows = seen.last - seen.first;
+  return seen;
+}
 
 template <class F> Prefetcher Block<F>::prefetcher(const KeyRange& next) const {
-  const int slices = kernel_.packed_key_bytes(job_.geometry.head_dim) == 0
-                         ? (kernel_.tile_keys() + slice_keys - 1) / slice_keys
-                         : 1;
+  const bool packs = kernel_.packed_key_bytes(job_.geometry.head_dim) != 0;
+  if (!packs && tiles() >= enough_reuse) return Prefetcher();
+  const int slices = packs ? 1 : (kernel_.tile_keys() + slice_keys - 1) / slice_keys;
   return Prefetcher(job_.keys, job_.values,
                     {item_.sequence, item_.kv_head, next.first, next.last, Reuse::many},
                     tiles() * (slices + 1));
@@ -145,7 +173,8 @@ template <class F> void Block<F>::visit(const KeyRange& range, Truth truth, Pref
       if (keys.first + keys.hidden_first == keys.last) return;
       load(keys);
     }
-    fold(rows, keys, answer, next);
+    const KeyTile seen = answer.yes() ? keys : seen_by(rows, keys);
+    if (seen.first < seen.last) fold(rows, seen, answer, next);
   }
 }
 
@@ -155,7 +184,7 @@ void Block<F>::score_keys(const TileOfRows& rows, const KeyTile& tile, Prefetche
   const char* query =
       scratch_.packed_query + std::size_t(rows.index) * kernel_.packed_query_bytes(head_dim);
   const F scale = F(job_.geometry.scale);
-  if (kernel_.packed_key_bytes(head_dim) != 0) {
+  if (kernel_.packed_key_bytes(head_dim) != 0 || next.is_idle()) {
     kernel_.scores(query, tile.keys, scratch_.packed_key, scale, scratch_.scores);
     return next.step();
   }
@@ -245,10 +274,15 @@ void Block<F>::add_bias_row(const planner::RowRun& run, int row, const KeyTile& 
 }
 
 template <class F> void Block<F>::hide(const TileOfRows& rows, const KeyTile& tile) const {
-  for_each_run(rows, [&](const planner::RowRun& run) { hide_run(run, tile); });
+  KeyTile rest = tile;
+  rest.first = shown_to_all(rows, tile.first, tile.last);
+  if (rest.first == rest.last) return;
+  F* scores = scratch_.scores + (rest.first - tile.first) * kernel_.lanes();
+  for_each_run(rows, [&](const planner::RowRun& run) { hide_run(run, rest, scores + run.lane); });
 }
 
-template <class F> void Block<F>::hide_run(const planner::RowRun& run, const KeyTile& tile) const {
+template <class F>
+void Block<F>::hide_run(const planner::RowRun& run, const KeyTile& tile, F* scores) const {
   const score::MaskNode& mask = *job_.options.mask.node();
   const score::TilePositions p = positions(run, tile);
   const Truth truth =
@@ -257,12 +291,15 @@ template <class F> void Block<F>::hide_run(const planner::RowRun& run, const Key
   if (truth.yes()) return;
   const int lanes = kernel_.lanes();
   const F hidden = -std::numeric_limits<F>::infinity();
+  if (!truth.maybe()) {
+    for (int key = 0; key < p.keys; ++key, scores += lanes)
+      std::fill(scores, scores + run.count, hidden);
+    return;
+  }
   unsigned char* flags = scratch_.flags + run.lane;
-  if (truth.maybe()) mask.keep(p, flags, lanes);
-  F* scores = scratch_.scores + run.lane;
+  mask.keep(p, flags, lanes);
   for (int key = 0; key < p.keys; ++key, scores += lanes, flags += lanes)
-    for (int r = 0; r < run.count; ++r)
-      scores[r] = truth.maybe() && flags[r] != 0 ? scores[r] : hidden;
+    for (int r = 0; r < run.count; ++r) scores[r] = flags[r] != 0 ? scores[r] : hidden;
 }
 
 template class Block<float>;

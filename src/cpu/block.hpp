@@ -64,7 +64,9 @@ template <class F> class Block {
   void load(KeyTile& tile) const;
   void clip(KeyTile& tile) const;
   int first_visible(int first, int last) const;
-  int last_visible(int first, int last) const;
+  int last_visible(const TileOfRows& rows, int first, int last) const;
+  int shown_to_all(const TileOfRows& rows, int first, int last) const;
+  KeyTile seen_by(const TileOfRows& rows, const KeyTile& tile) const;
   void visit(const KeyRange& range, score::Truth truth, Prefetcher& next, TileCounts& counts) const;
   Prefetcher prefetcher(const KeyRange& next) const;
   void fold(const TileOfRows& rows, const KeyTile& tile, score::Truth truth,
@@ -76,7 +78,7 @@ template <class F> class Block {
   void add_bias(const TileOfRows& rows, const KeyTile& tile) const;
   void add_bias_row(const planner::RowRun& run, int row, const KeyTile& tile) const;
   void hide(const TileOfRows& rows, const KeyTile& tile) const;
-  void hide_run(const planner::RowRun& run, const KeyTile& tile) const;
+  void hide_run(const planner::RowRun& run, const KeyTile& tile, F* scores) const;
   score::TilePositions positions(const planner::RowRun& run, const KeyTile& tile) const;
 
   template <class Visit> void for_each_run(const TileOfRows& rows, const Visit& visit) const {

@@ -4,6 +4,10 @@
 // keys (scores) or value columns (accumulate). On AVX-512, 3 x 8 accumulators, 3 vectors of rows
 // and a broadcast fill 28 of the 32 registers; each step of the inner loop is 24 multiply-adds for
 // 11 loads. With 16 registers 3 x 4 accumulators leave room for the rest.
+//
+// Wide kernels pack values into panels of kBlockRows columns, [panel][key][column]: accumulate then
+// reads them as one stream, and the packing takes the place of the copy that rows a page apart
+// need.
 #include "cpu/highway_kernel.hpp"
 #include "cpu/highway_targets.hpp"
 
@@ -102,18 +106,24 @@ template <int Count, class Step> HWY_INLINE void ForBlocks(int first, int count,
   if constexpr (Count > 1) ForBlocks<Count / 2>(first, count, step);
 }
 
+enum class ValueRows { in_place, packed };
+
 template <class F> class HighwayKernel final : public TileKernel<F> {
  public:
-  HighwayKernel(const char* name, int lanes) : name_(name), lanes_(lanes) {}
+  HighwayKernel(const char* name, int lanes, ValueRows values)
+      : name_(name), lanes_(lanes), values_(values) {}
   const char* name() const override { return name_; }
   int lanes() const override { return lanes_; }
-  int tile_keys() const override { return 64; }
+  int tile_keys() const override { return kTileKeys; }
   DType element() const override { return dtype_of_type<F>::value; }
   std::size_t packed_query_bytes(int head_dim) const override {
     return sizeof(F) * std::size_t(head_dim) * std::size_t(lanes_);
   }
   std::size_t packed_key_bytes(int) const override { return 0; }
-  std::size_t packed_value_bytes(int) const override { return 0; }
+  std::size_t packed_value_bytes(int value_dim) const override {
+    if (values_ == ValueRows::in_place) return 0;
+    return sizeof(F) * std::size_t((value_dim + kBlockRows - 1) / kBlockRows * kPanel);
+  }
   std::size_t weight_bytes() const override { return 0; }  // weights overwrite the scores
 
   void pack_query(const TileRows& rows, void* packed) const override {
@@ -125,7 +135,18 @@ template <class F> class HighwayKernel final : public TileKernel<F> {
     }
   }
   void pack_key(const TileRows&, void*) const override {}
-  void pack_value(const TileRows&, void*) const override {}
+  void pack_value(const TileRows& rows, void* packed) const override {
+    if (values_ == ValueRows::in_place) return;
+    const F* from = static_cast<const F*>(rows.data);
+    F* to = static_cast<F*>(packed);
+    const int whole = rows.columns / kBlockRows * kBlockRows;
+    for (int key = 0; key < rows.rows; ++key, from += rows.row_stride, to += kBlockRows) {
+      F* panel = to;
+      for (int c = 0; c < whole; c += kBlockRows, panel += kPanel)
+        for (int i = 0; i < kBlockRows; ++i) panel[i] = from[c + i];
+      for (int i = 0; i < rows.columns - whole; ++i) panel[i] = from[whole + i];
+    }
+  }
 
   void scores(const void* packed_query, const TileRows& keys, const void*, F scale,
               F* scores) const override {
@@ -146,15 +167,18 @@ template <class F> class HighwayKernel final : public TileKernel<F> {
       hn::Store(weight, d_, to + key * lanes_ + lane);
     });
   }
-  void accumulate(const void* weights, const TileRows& values, const void*,
+  void accumulate(const void* weights, const TileRows& values, const void* packed_values,
                   F* output) const override {
     const F* weight = static_cast<const F*>(weights);
-    const F* value = static_cast<const F*>(values.data);
+    const bool packed = values_ == ValueRows::packed;
+    const F* value = static_cast<const F*>(packed ? packed_values : values.data);
+    const std::int64_t stride = packed ? kBlockRows : values.row_stride;
     ForVectors([&](auto vectors, int lane) {
       ForBlocks<kBlockRows>(0, values.columns, [&](int first, auto count) {
-        AccumulateBlock<vectors(), count()>(d_, weight + lane, lanes_, value + first,
-                                            values.row_stride, values.rows,
-                                            output + first * lanes_ + lane);
+        // Blocks of fewer columns than a panel end the last panel.
+        const int at = packed ? first / kBlockRows * kPanel + first % kBlockRows : first;
+        AccumulateBlock<vectors(), count()>(d_, weight + lane, lanes_, value + at, stride,
+                                            values.rows, output + first * lanes_ + lane);
       });
     });
   }
@@ -173,8 +197,10 @@ template <class F> class HighwayKernel final : public TileKernel<F> {
   }
 
   static constexpr hn::ScalableTag<F> d_{};
+  static constexpr int kTileKeys = 64, kPanel = kTileKeys * kBlockRows;
   const char* name_;
   int lanes_;
+  ValueRows values_;
 };
 
 #if HWY_TARGET == HWY_AVX3
@@ -191,13 +217,15 @@ template <class F> class HighwayKernel final : public TileKernel<F> {
 
 // 48 f32 rows are 3 vectors of 16, 6 of 8 or 12 of 4: each a multiple of 3. 24 f64 rows likewise.
 const TileKernel<float>* F32Kernel(LaneCount lanes) {
-  static const HighwayKernel<float> wide("cpu/f32/" TILEFOLD_TARGET_NAME, 48);
-  static const HighwayKernel<float> narrow("cpu/f32/" TILEFOLD_TARGET_NAME, 16);
+  static const HighwayKernel<float> wide("cpu/f32/" TILEFOLD_TARGET_NAME, 48, ValueRows::packed);
+  static const HighwayKernel<float> narrow("cpu/f32/" TILEFOLD_TARGET_NAME, 16,
+                                           ValueRows::in_place);
   return lanes == LaneCount::wide ? &wide : &narrow;
 }
 const TileKernel<double>* F64Kernel(LaneCount lanes) {
-  static const HighwayKernel<double> wide("cpu/f64/" TILEFOLD_TARGET_NAME, 24);
-  static const HighwayKernel<double> narrow("cpu/f64/" TILEFOLD_TARGET_NAME, 8);
+  static const HighwayKernel<double> wide("cpu/f64/" TILEFOLD_TARGET_NAME, 24, ValueRows::packed);
+  static const HighwayKernel<double> narrow("cpu/f64/" TILEFOLD_TARGET_NAME, 8,
+                                            ValueRows::in_place);
   return lanes == LaneCount::wide ? &wide : &narrow;
 }
 #undef TILEFOLD_TARGET_NAME

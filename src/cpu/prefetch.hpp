@@ -21,6 +21,8 @@ class Prefetcher {
     lines_a_step_ = int(lines * (tile.last - tile.first) / std::max(steps, 1) + 1);
   }
 
+  /// Nothing is left to fetch.
+  bool is_idle() const { return key_ >= tile_.last; }
   void step() {
     for (int left = lines_a_step_; left > 0 && key_ < tile_.last; --left) {
       if (line_ == 0) row_ = tensors_[tensor_]->stored_row(tile_.sequence, tile_.kv_head, key_);

@@ -60,7 +60,8 @@ template <class F> struct Tile {
         scores(std::size_t(64 * lanes)),
         max(std::size_t(lanes)),
         sum(std::size_t(lanes)),
-        output(std::size_t(columns * lanes)) {
+        output(std::size_t(columns * lanes)),
+        packed_value(kernel.packed_value_bytes(columns) / sizeof(F)) {
     std::mt19937 random(seed);
     std::uniform_real_distribution<double> number(-1, 1);
     for (F& x : query) x = F(number(random));
@@ -78,14 +79,16 @@ template <class F> struct Tile {
   }
   void fold() {
     kernel.absorb(scores.data(), count, d, {max.data(), sum.data(), output.data()}, scores.data());
-    kernel.accumulate(scores.data(), {value.data(), d, count, d}, nullptr, output.data());
+    const TileRows values{value.data(), d, count, d};
+    kernel.pack_value(values, packed_value.data());
+    kernel.accumulate(scores.data(), values, packed_value.data(), output.data());
   }
   F& score_at(int k, int lane) { return scores[std::size_t(k * lanes + lane)]; }
 
   const TileKernel<F>& kernel;
   int used, count, d, lanes;
   std::vector<F> query, key, value;
-  Aligned<F> packed, scores, max, sum, output;
+  Aligned<F> packed, scores, max, sum, output, packed_value;
 };
 
 /// Binds each target in turn and returns to the best.

@@ -1,0 +1,193 @@
+// Law: every command answers in text and in JSON, and every error is one line and a documented exit
+// code. `attend` has a file of its own.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/files/tensor_file.hpp"
+#include "support/tensor_memory.hpp"
+#include "tool_run.hpp"
+
+namespace tilefold::testing {
+
+namespace {
+
+using nlohmann::json;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+class CliTest : public ToolTest {
+ protected:
+  json json_of(const Words& arguments, int code = 0) const {
+    const ToolRun run = tool(arguments);
+    EXPECT_EQ(run.code, code) << run.err;
+    return json::parse(run.out);
+  }
+  std::string text_of(const Words& arguments, int code = 0) const {
+    const ToolRun run = tool(arguments);
+    EXPECT_EQ(run.code, code) << run.err;
+    EXPECT_EQ(run.err, "");
+    return run.out;
+  }
+};
+
+TEST_F(CliTest, HelpAndVersion) {
+  EXPECT_EQ(text_of({"--version"}), "0.1.0\n");
+  const std::string help = text_of({"--help"});
+  for (const char* command :
+       {"attend", "explain", "verify", "cases", "bench", "kernels", "ladder", "info"}) {
+    EXPECT_THAT(help, HasSubstr(command));
+    EXPECT_THAT(text_of({command, "--help"}), HasSubstr("Exit codes: 0 ok, 1 a check failed"));
+  }
+}
+
+TEST_F(CliTest, UnknownWordsAreUsageErrors) {
+  expect_error({}, 2, "A subcommand is required");
+  expect_error({"nosuch"}, 2, "'nosuch' is no command of tilefold: it has attend, ");
+  expect_error({"bench"}, 2, "A subcommand is required");
+  expect_error({"bench", "gpu"}, 2, "'gpu' is no command of bench: it has cpu");
+  for (const char* command : {"explain", "verify", "kernels", "info", "ladder"})
+    expect_error({command, "--bogus"}, 2, "--bogus");
+  expect_error({"info", "--threads", "2"}, 2, "--threads");
+}
+
+TEST_F(CliTest, Info) {
+  EXPECT_THAT(text_of({"info"}), HasSubstr("backends      cpu"));
+  const json info = json_of({"info", "--json"});
+  EXPECT_EQ(info.at("version"), "0.1.0");
+  EXPECT_EQ(info.at("backends").at(0), "cpu");
+}
+
+TEST_F(CliTest, KernelsListsWhatExplainNames) {
+  const json kernels = json_of({"kernels", "--json"});
+  ASSERT_FALSE(kernels.empty());
+  const std::string text = text_of({"kernels"});
+  std::vector<std::string> names;
+  for (const json& kernel : kernels) {
+    names.push_back(kernel.at("name"));
+    EXPECT_THAT(text, HasSubstr(names.back()));
+  }
+  const std::string chosen = json_of({"explain", "--json"}).at("kernel");
+  EXPECT_THAT(names, ::testing::Contains(chosen));
+}
+
+TEST_F(CliTest, ExplainTakesShapesAndOptions) {
+  EXPECT_THAT(text_of({"explain", "--batch",        "3",   "--query-heads", "12",   "--kv-heads",
+                       "4",       "--query-length", "100", "--key-length",  "200",  "--head-dim",
+                       "96",      "--value-dim",    "80",  "--dtype",       "f16",  "--kv-dtype",
+                       "e4m3",    "--out-dtype",    "f32", "--causal",      "--lse"}),
+              HasSubstr("3 sequences, 12 query heads over 4 KV heads, head dimension 96 (values "
+                        "80), up to 100 queries and 200 keys, f16 over e4m3 keys"));
+  EXPECT_THAT(text_of({"explain", "--value-view", "--value-dim", "32"}), HasSubstr("values 32"));
+  EXPECT_THAT(text_of({"explain", "--cu-seqlens-q", "0,3,8", "--cu-seqlens-k", "0,9,11"}),
+              HasSubstr("2 sequences"));
+  EXPECT_THAT(
+      text_of({"explain", "--batch", "2", "--pages", "6", "--page-size", "4", "--page-indptr",
+               "0,2,4", "--page-indices", "0,1,2,3", "--last-page-size", "2,4"}),
+      HasSubstr("8 keys"));
+}
+
+TEST_F(CliTest, ExplainRefusesWhatItCannotPlanOrWouldIgnore) {
+  expect_error({"explain", "--query-heads", "12", "--kv-heads", "5"}, 3, "query_heads is 12");
+  expect_error({"explain", "--head-dim", "2000"}, 3, "head dimensions run from 1 to 1024");
+  expect_error({"explain", "--batch", "99999999999"}, 3, "the batch is 99999999999");
+  expect_error({"explain", "--cu-seqlens-q", "0,-3", "--cu-seqlens-k", "0,9"}, 3,
+               "cu_seqlens_q[1] is -3");
+  expect_error({"explain", "--dtype", "foo"}, 2, "--dtype is 'foo'");
+  expect_error({"explain", "--batch", "-1"}, 2, "'-1' is not a whole number");
+  expect_error({"explain", "--alibi", "auto", "--query-heads", "99999999999"}, 2, "--alibi auto");
+  expect_error({"explain", "--pages", "10"}, 2, "--pages needs --page-table");
+  expect_error({"explain", "--cu-seqlens-q", "0,3", "--query-length", "3"}, 2, "--query-length");
+  expect_error({"explain", "--cu-seqlens-q", "0,3", "--cu-seqlens-k", "0,3", "--batch", "2"}, 2,
+               "--batch");
+  expect_error({"explain", "--cu-seqlens-q", "missing.npy"}, 4, "missing.npy");
+  write_text("floats.safetensors", "");
+  expect_error({"explain", "--cu-seqlens-q", "floats.safetensors"}, 4, "floats.safetensors");
+  const files::OwnedTensor floats = files::allocate(DType::f32, {3});
+  files::write_tensor(path("floats.npy"), floats.view());
+  expect_error({"explain", "--cu-seqlens-q", "floats.npy", "--cu-seqlens-k", "0,9"}, 3,
+               "its dtype must be i32 or i64");
+}
+
+TEST_F(CliTest, VerifyEndsInASummary) {
+  const std::string text = text_of({"verify", "--backend", "cpu", "--cases", "5", "--seed", "3"});
+  EXPECT_THAT(text,
+              EndsWith("verify: 5 cases from seed 3 on cpu: 5 passed, 0 failed, 0 refused\n"));
+  const json report = json_of({"verify", "--cases", "4", "--json"});
+  EXPECT_EQ(report.at("passed"), 4);
+  EXPECT_EQ(report.at("failed"), 0);
+  expect_error({"verify", "--cases", "0"}, 2, "--cases: '0' is not a whole number from 1");
+  for (const char* work : {"-1", "nan", "inf", "much"})
+    expect_error({"verify", "--work", work}, 2, "is not a positive finite number");
+  expect_error({"verify", "--seed", "99999999999999999999999"}, 2, "--seed");
+}
+
+TEST_F(CliTest, CudaIsUnsupportedWhereThereIsNone) {
+  const json info = json_of({"info", "--json"});
+  if (info.at("backends").size() > 1) GTEST_SKIP() << "this build has the CUDA backend";
+  expect_error({"verify", "--backend", "cuda"}, 5, "this build has no CUDA backend");
+  expect_error({"cases", TILEFOLD_HANDED_CASES, "--backend", "cuda"}, 5, "no CUDA backend");
+  expect_error({"explain", "--backend", "cuda"}, 5, "options.backend asks for cuda");
+  expect_error({"ladder"}, 5, "built without CUDA");
+}
+
+// One query over one key: out is the value, whatever the scores.
+std::string case_line(const char* op, double value) {
+  const json row = {{"shape", {1, 1, 8}}, {"data", json::array({1, 2, 3, 4, 5, 6, 7, 8})}};
+  json want = row;
+  want["data"][0] = value;
+  const json line = {{"id", "one"},
+                     {"kind", "test"},
+                     {"op", op},
+                     {"params", json::object()},
+                     {"inputs", {{"q", row}, {"k", row}, {"v", row}}},
+                     {"expect", {{"out", want}}},
+                     {"tol", {{"fp32", 1e-5}}}};
+  return line.dump() + "\n";
+}
+
+TEST_F(CliTest, CasesCountsPassedFailedAndUnsupported) {
+  write_text("pass.jsonl", case_line("attention", 1));
+  write_text("fail.jsonl", case_line("attention", 2));
+  write_text("unknown.jsonl", case_line("attention", 1) + case_line("no_such_operation", 1));
+  EXPECT_THAT(text_of({"cases", "pass.jsonl"}), EndsWith("1 passed, 0 failed, 0 unsupported\n"));
+  EXPECT_THAT(text_of({"cases", "fail.jsonl"}, 1), EndsWith("0 passed, 1 failed, 0 unsupported\n"));
+  const char* mixed = "1 passed, 0 failed, 1 unsupported\n";
+  EXPECT_THAT(text_of({"cases", "unknown.jsonl"}), EndsWith(mixed));
+  EXPECT_THAT(text_of({"cases", "unknown.jsonl", "--strict"}, 1), EndsWith(mixed));
+  const json report = json_of({"cases", "unknown.jsonl", "--strict", "--json"}, 1);
+  EXPECT_EQ(report.at("unsupported"), 1);
+  EXPECT_EQ(report.at("cases").at(0).at("status"), "passed");
+}
+
+TEST_F(CliTest, HandedCasesHoldNoFailure) {
+  const json report = json_of({"cases", TILEFOLD_HANDED_CASES, "--json"});
+  EXPECT_EQ(report.at("failed"), 0);
+  EXPECT_GT(report.at("passed"), 50);
+}
+
+TEST_F(CliTest, FilesWithoutCasesAreFileErrors) {
+  write_text("empty.jsonl", "");
+  write_text("text.jsonl", "hello\n");
+  write_text("keys.jsonl", "{\"id\": \"x\"}\n");
+  expect_error({"cases", "missing.jsonl"}, 4, "missing.jsonl");
+  expect_error({"cases", "empty.jsonl"}, 4, "empty.jsonl: it holds no case");
+  expect_error({"cases", "."}, 4, "it holds no case");
+  expect_error({"cases", "text.jsonl"}, 4, "line 1 of 'text.jsonl' is no case");
+  expect_error({"cases", "keys.jsonl"}, 4, "line 1 of 'keys.jsonl' is no case");
+  expect_error({"cases"}, 2, "file is required");
+}
+
+// The measurement itself takes a minute; what it would do first is refused here.
+TEST_F(CliTest, BenchRefusesBeforeItMeasures) {
+  expect_error({"bench", "cpu", "--peers", "nobody"}, 2, "--peers");
+  expect_error({"bench", "cpu", "--dtype", "f64"}, 2, "--dtype");
+  expect_error({"bench", "cpu", "--threads", "-1"}, 2, "--threads");
+  expect_error({"bench", "cpu", "--csv", "nowhere/a.csv"}, 4, "nowhere/a.csv");
+  expect_error({"bench", "cpu", "--svg", "nowhere/a.svg"}, 4, "nowhere/a.svg");
+}
+
+}  // namespace
+
+}  // namespace tilefold::testing
