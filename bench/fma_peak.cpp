@@ -55,14 +55,16 @@ __attribute__((target("avx512f"))) float burst_bf16(float seed) {
   Vector512 s[chains];
   for (int i = 0; i < chains; ++i) s[i] = Vector512{} + (seed + float(i));
   const Vector512 pairs = Vector512{} + seed * 0.5f;
-  for (std::int64_t r = 0; r < rounds; ++r)
+  for (std::int64_t r = 0; r < rounds; r += 8)
     __asm__ volatile(
+        ".rept 8\n\t"
         "vdpbf16ps %12, %12, %0\n\tvdpbf16ps %12, %12, %1\n\t"
         "vdpbf16ps %12, %12, %2\n\tvdpbf16ps %12, %12, %3\n\t"
         "vdpbf16ps %12, %12, %4\n\tvdpbf16ps %12, %12, %5\n\t"
         "vdpbf16ps %12, %12, %6\n\tvdpbf16ps %12, %12, %7\n\t"
         "vdpbf16ps %12, %12, %8\n\tvdpbf16ps %12, %12, %9\n\t"
-        "vdpbf16ps %12, %12, %10\n\tvdpbf16ps %12, %12, %11"
+        "vdpbf16ps %12, %12, %10\n\tvdpbf16ps %12, %12, %11\n\t"
+        ".endr"
         : "+v"(s[0]), "+v"(s[1]), "+v"(s[2]), "+v"(s[3]), "+v"(s[4]), "+v"(s[5]), "+v"(s[6]),
           "+v"(s[7]), "+v"(s[8]), "+v"(s[9]), "+v"(s[10]), "+v"(s[11])
         : "v"(pairs));
