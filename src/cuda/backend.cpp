@@ -57,7 +57,7 @@ std::optional<std::string> backend_refusal(const core::Geometry& geometry, const
 
 std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
-  if (const auto reason = backend_refusal(geometry, problem)) return reason;
+  if (auto reason = backend_refusal(geometry, problem)) return reason;
   // For tests: only kernels whose names begin so.
   if (const char* wanted = std::getenv("TILEFOLD_CUDA_KERNELS"))
     if (std::strncmp(candidate.name, wanted, std::strlen(wanted)) != 0)
