@@ -47,9 +47,8 @@ __attribute__((target("avx2,fma"))) float burst_256(float seed) {
   return multiply_add<Vector256>(seed);
 }
 
-// VDPBF16PS has no operator: the instruction is written out, one statement for all chains. A loop
-// over them would index the array by a variable while it is compiled, and each sum would live in
-// memory.
+// VDPBF16PS has no operator: the instruction is written out, one statement for all chains, eight
+// times over. Compilers keep an array in memory that a loop of statements indexes.
 __attribute__((target("avx512f"))) float burst_bf16(float seed) {
   static_assert(chains == 12);
   Vector512 s[chains];
