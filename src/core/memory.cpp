@@ -3,45 +3,13 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/each_tensor.hpp"
 #include "core/geometry.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::core {
 
 namespace {
-
-struct Named {
-  const char* name;
-  const TensorView* tensor;
-};
-
-// Calls visit for every tensor that may be present; outputs come first.
-template <class Visit> void each_tensor(const Tensors& t, const Visit& visit) {
-  const Named all[] = {{"out", &t.out},
-                       {"lse", &t.lse},
-                       {"query", &t.query},
-                       {"key", &t.key},
-                       {"value", &t.value},
-                       {"cu_seqlens_q", &t.cu_seqlens_q},
-                       {"cu_seqlens_k", &t.cu_seqlens_k},
-                       {"query_lengths", &t.query_lengths},
-                       {"key_lengths", &t.key_lengths},
-                       {"page table", &t.pages.table},
-                       {"page indptr", &t.pages.indptr},
-                       {"page indices", &t.pages.indices},
-                       {"last_page_size", &t.pages.last_page_size},
-                       {"query_descale", &t.query_descale.scale},
-                       {"key_descale", &t.key_descale.scale},
-                       {"value_descale", &t.value_descale.scale},
-                       {"sinks", &t.sinks},
-                       {"alibi_slopes", &t.alibi_slopes},
-                       {"bias", &t.bias},
-                       {"query_starts", &t.query_starts},
-                       {"key_starts", &t.key_starts}};
-  for (std::size_t i = 0; i < std::size(all); ++i) visit(all[i], i);
-}
-
-constexpr std::size_t output_count = 2;
 
 struct Range {
   std::uintptr_t first, last;  // bytes [first, last)
@@ -133,11 +101,12 @@ void require_disjoint(const char* output_name, const TensorView& output, const c
 }
 
 void check_memory(const Tensors& tensors) {
-  each_tensor(tensors, [](Named named, std::size_t) { require_usable(named.name, *named.tensor); });
-  each_tensor(tensors, [&](Named output, std::size_t output_index) {
+  each_tensor(tensors,
+              [](NamedTensor named, std::size_t) { require_usable(named.name, *named.tensor); });
+  each_tensor(tensors, [&](NamedTensor output, std::size_t output_index) {
     if (output_index >= output_count) return;
     require_separate_elements(output.name, *output.tensor);
-    each_tensor(tensors, [&](Named other, std::size_t index) {
+    each_tensor(tensors, [&](NamedTensor other, std::size_t index) {
       if (index > output_index)
         require_disjoint(output.name, *output.tensor, other.name, *other.tensor);
     });
@@ -146,8 +115,8 @@ void check_memory(const Tensors& tensors) {
 
 void check_same_description(const Tensors& planned, const Tensors& given) {
   std::array<const TensorView*, 32> before{};
-  each_tensor(planned, [&](Named named, std::size_t i) { before[i] = named.tensor; });
-  each_tensor(given, [&](Named named, std::size_t i) {
+  each_tensor(planned, [&](NamedTensor named, std::size_t i) { before[i] = named.tensor; });
+  each_tensor(given, [&](NamedTensor named, std::size_t i) {
     const TensorView &a = *before[i], &b = *named.tensor;
     bool same = a.present() == b.present() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
                 a.device() == b.device();

@@ -22,8 +22,8 @@ template <class F> struct KernelSet {
 
   /// Weights rounded to bf16 err as much as the eager yardstick's, with other signs. Over many
   /// outputs of a head the largest errors agree; over few they differ by more than the accuracy
-  /// rule's factor of 2 (a simulation in docs/numerics.md: never with 256 outputs or more, in 5 %
-  /// with 5).
+  /// rule's factor of 2 (docs/numerics.md: in 5 % of draws with 5 outputs, and once in random
+  /// problems with 4 rows of 256).
   static constexpr std::int64_t typical_outputs = 8192;
   static std::int64_t outputs_of_head(const core::Geometry& geometry, const core::Sequence& s) {
     return std::int64_t(s.query_length) * geometry.value_dim;

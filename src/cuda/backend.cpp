@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
 #include "cuda/runtime/device.hpp"
@@ -164,43 +165,22 @@ std::shared_ptr<Prepared> prepare(const Execution& execution) {
   return std::make_shared<ForwardPlan>(execution, *table()[std::size_t(execution.kernel_index)]);
 }
 
-void check_pointers(const Tensors& t) {
-  const std::pair<const char*, const TensorView*> all[] = {
-      {"query", &t.query},
-      {"key", &t.key},
-      {"value", &t.value},
-      {"out", &t.out},
-      {"lse", &t.lse},
-      {"cu_seqlens_q", &t.cu_seqlens_q},
-      {"cu_seqlens_k", &t.cu_seqlens_k},
-      {"query_lengths", &t.query_lengths},
-      {"key_lengths", &t.key_lengths},
-      {"page table", &t.pages.table},
-      {"page indptr", &t.pages.indptr},
-      {"page indices", &t.pages.indices},
-      {"last_page_size", &t.pages.last_page_size},
-      {"query_descale", &t.query_descale.scale},
-      {"key_descale", &t.key_descale.scale},
-      {"value_descale", &t.value_descale.scale},
-      {"sinks", &t.sinks},
-      {"alibi_slopes", &t.alibi_slopes},
-      {"bias", &t.bias},
-      {"query_starts", &t.query_starts},
-      {"key_starts", &t.key_starts}};
-  for (const auto& [name, tensor] : all) {
-    if (!tensor->present() || tensor->empty() || tensor->device() == Device::cpu()) continue;
+void check_pointers(const Tensors& tensors) {
+  core::each_tensor(tensors, [](core::NamedTensor named, std::size_t) {
+    const TensorView& tensor = *named.tensor;
+    if (!tensor.present() || tensor.empty() || tensor.device() == Device::cpu()) return;
     cudaPointerAttributes found{};
-    require_success(cudaPointerGetAttributes(&found, tensor->data()), "cudaPointerGetAttributes");
-    if (found.type == cudaMemoryTypeManaged) continue;
+    require_success(cudaPointerGetAttributes(&found, tensor.data()), "cudaPointerGetAttributes");
+    if (found.type == cudaMemoryTypeManaged) return;
     if (found.type != cudaMemoryTypeDevice)
-      throw Error(ErrorCode::device_mismatch, std::string(name) + " is said to be on " +
-                                                  to_string(tensor->device()) +
+      throw Error(ErrorCode::device_mismatch, std::string(named.name) + " is said to be on " +
+                                                  to_string(tensor.device()) +
                                                   ": its pointer is host memory");
-    if (found.device != tensor->device().index)
+    if (found.device != tensor.device().index)
       throw Error(ErrorCode::device_mismatch,
-                  std::string(name) + " is said to be on " + to_string(tensor->device()) +
+                  std::string(named.name) + " is said to be on " + to_string(tensor.device()) +
                       ": its pointer is on " + to_string(Device::cuda(found.device)));
-  }
+  });
 }
 
 bool is_capturing(void* stream) {
