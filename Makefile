@@ -1,7 +1,7 @@
 # The front door. Every target sets the machine up by itself; docs/building.md tells the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dependencies build demo test bench format tidy clean
+.PHONY: help dependencies build demo test bench kernels format tidy clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -19,6 +19,11 @@ build: dependencies  ## the release build, in build/
 
 bench: build  ## a quick measurement of this machine, beside the peers that are installed
 	@build/tilefold bench cpu --quick
+
+kernels: build  ## registers, spills, shared memory and CPU time of compile of every CUDA kernel
+	@cmake --build build --target tilefold_kernels_100a
+	@scripts/kernel_table.py
+	@scripts/kernel_budgets.py
 
 format: dependencies  ## rewrites every source as clang-format 14 does
 	@scripts/list_files.sh '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -4,6 +4,7 @@ set(TILEFOLD_CUDA "AUTO" CACHE STRING "The CUDA backend: AUTO, ON or OFF")
 set(TILEFOLD_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING
   "Architectures of the CUDA kernels, as CMAKE_CUDA_ARCHITECTURES writes them")
 set(TILEFOLD_CUDA_FOUND FALSE)
+set(TILEFOLD_CUDA_LAUNCHER ${CMAKE_CUDA_COMPILER_LAUNCHER})  # read here: the presets set it in any case
 if(TILEFOLD_CUDA STREQUAL "OFF")
   return()
 endif()
@@ -38,3 +39,14 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 find_package(CUDAToolkit 13 REQUIRED)
 set(TILEFOLD_CUDA_FOUND TRUE)
 message(STATUS "CUDA: nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+
+# Keeps what ptxas says of each unit of a target, and the unit's CPU time, beside its object:
+# scripts/kernel_budgets.py and scripts/kernel_table.py read them.
+find_package(Python3 COMPONENTS Interpreter)
+function(tilefold_record_compiles target)
+  if(Python3_Interpreter_FOUND)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v>)
+    set(launcher ${CMAKE_SOURCE_DIR}/scripts/record_compile.py ${TILEFOLD_CUDA_LAUNCHER})
+    set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
+  endif()
+endfunction()

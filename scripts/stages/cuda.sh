@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The formula headers through nvcc and, from memory, through NVRTC. No GPU is needed.
+# The formula headers through nvcc and, from memory, through NVRTC; every kernel for 80, 90a and 100a,
+# held to its budget (scripts/kernel_budgets.py). No GPU is needed.
 #
 # Where no nvcc 13 can be had: skipped (exit 77), or failed under TILEFOLD_REQUIRE_CUDA=1, as in CI.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+tests/cuda/kernel_budgets_test.py
 if ! nvcc=$(scripts/find_nvcc.sh); then
   echo "no nvcc 13: neither installed nor to be had from PyPI"
   [[ ${TILEFOLD_REQUIRE_CUDA-} == 1 ]] && exit 1
@@ -37,3 +39,15 @@ for arch in sm_80 sm_90a; do
   (cd "$out" && ./compile_with_nvrtc "$nvrtc" ../../include "../../$source" "$arch" "${headers[@]}")
 done
 echo "${#headers[@]} headers through nvcc and NVRTC, sm_80 and sm_90a"
+
+# The release build's folder where it found this nvcc, which saves a second build; else one apart.
+folder=build
+if ! grep -qs tilefold_kernels_100a build/build.ninja; then
+  folder=build/cuda
+  cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc"
+fi
+cmake --build "$folder" --target tilefold_kernels tilefold_rungs tilefold_kernels_100a kernel_listing
+NVCC=$nvcc tests/cuda/kernel_budgets_test.py RealCompiler
+# Twice the limits: CI's machines are slow, and do other things too.
+scripts/kernel_table.py --build "$folder" --slack 2
+scripts/kernel_budgets.py --build "$folder"
