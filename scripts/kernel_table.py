@@ -9,6 +9,7 @@ took more than 10 CPU seconds or all of 80;90a together more than 600, each time
 """
 
 import argparse
+import re
 import sys
 
 import ptxas_report
@@ -16,7 +17,26 @@ from ptxas_report import ROOT
 
 UNIT_SECONDS, ALL_SECONDS = 10.0, 600.0
 # What is built for whom -> its targets; each part has the limits for itself.
-PARTS = {"80;90a": {"tilefold_kernels", "tilefold_rungs"}, "100a": {"tilefold_kernels_100a"}}
+PARTS = {"80;90a": {"tilefold_kernels", "tilefold_rungs"}, "100a": {"tilefold_kernels_100a"},
+         "candidates": {"sm80_candidates"}}
+OPTIONAL = {"candidates"}  # shown where they are built
+
+
+def read_parts(build):
+    """Part -> its units. Raises NoReport."""
+    parts = {}
+    for part, targets in PARTS.items():
+        try:
+            parts[part] = ptxas_report.read_units(build, targets)
+        except ptxas_report.NoReport:
+            if part not in OPTIONAL:
+                raise
+    return parts
+
+
+def shortened(function):
+    """A function that kernel_listing does not know, without namespaces and types of constants."""
+    return re.sub(r"\([\w:]+\)|\w*::", "", function).replace("Choice<ForwardConfig", "").replace("}>", "}")
 
 
 def kernel_rows(unit, names, listing):
@@ -26,16 +46,16 @@ def kernel_rows(unit, names, listing):
         by_function.setdefault(names[usage.symbol], []).append(usage)
     for function, usages in by_function.items():
         listed = listing.get(function)
-        name = listed.name if listed else function.rsplit("::", 1)[-1]
-        shared = usages[0].static_shared + (listed.dynamic_shared if listed else 0)
+        name = listed.name if listed else shortened(function)
+        shared = usages[0].static_shared + listed.dynamic_shared if listed else "-"
         figures = ", ".join(f"{u.arch}: {u.registers} registers, {u.spill} spilled" for u in usages)
-        yield f"{name:34} {shared:7} B  {figures}"
+        yield f"{name:34} {shared:>7}  {figures}"
 
 
 def print_part(part, units, names, listing):
-    print(f"\n{part}\n{'unit':18} {'CPU s':>6}  {'kernel':34} {'shared':>9}")
+    print(f"\n{part}\n{'unit':21} {'CPU s':>6}  {'kernel':34} {'shared':>7}")
     for unit in sorted(units, key=lambda unit: -unit.cpu_seconds):
-        head = f"{unit.name:18} {unit.cpu_seconds:6.2f}"
+        head = f"{unit.name:21} {unit.cpu_seconds:6.2f}"
         for row in kernel_rows(unit, names, listing) if unit.usages else ["(no kernel)"]:
             print(f"{head}  {row}")
             head = " " * len(head)
@@ -67,7 +87,7 @@ def main():
     build = (ROOT / options.build).resolve()
     found = []
     try:
-        parts = {part: ptxas_report.read_units(build, targets) for part, targets in PARTS.items()}
+        parts = read_parts(build)
         if not options.summary:
             listing = ptxas_report.listing(build)
             symbols = [usage.symbol for units in parts.values() for u in units for usage in u.usages]
