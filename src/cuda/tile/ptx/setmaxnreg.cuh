@@ -10,6 +10,7 @@
 
 namespace tilefold::cuda::ptx {
 
+#ifdef __CUDACC__
 template <int count> __device__ __forceinline__ void setmaxnreg_inc() {
   static_assert(count % 8 == 0 && count >= 24 && count <= 256);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
@@ -18,6 +19,7 @@ template <int count> __device__ __forceinline__ void setmaxnreg_dec() {
   static_assert(count % 8 == 0 && count >= 24 && count <= 256);
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
+#endif
 
 /// Registers a thread at the launch of a block of `warpgroups`, alone on its multiprocessor (65536
 /// registers): what ptxas rounds down to a multiple of 8 under __launch_bounds__(128 * warpgroups,
