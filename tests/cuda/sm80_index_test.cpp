@@ -69,6 +69,21 @@ TYPED_TEST(SwizzledTile, LdmatrixMeetsNoBankTwice) {
       }
 }
 
+// What `tilefold ladder --profile` shows of sm80_f16_plain_rows, by arithmetic.
+TEST(PlainRows, LdmatrixMeetsOneBankGroupEightTimes) {
+  for (int pair = 0; pair < 128 / 16; ++pair) {
+    std::vector<int> offsets;
+    for (int lane = 0; lane < 8; ++lane) {
+      const MatrixRow at = key_matrix_row(lane);
+      const auto address = LaneAddress<128, SharedLayout::plain>::of(at.row, at.chunk);
+      offsets.push_back(address.at(pair));
+      EXPECT_EQ(offsets.back(),
+                (Swizzle<128, SharedLayout::plain>::offset(at.row, 2 * pair + at.chunk)));
+    }
+    EXPECT_EQ(worst_bank_conflict(offsets), 8) << "columns from " << 16 * pair;
+  }
+}
+
 TYPED_TEST(SwizzledTile, LaneAddressIsTheSwizzle) {
   constexpr int columns = TypeParam::columns;
   for (int row = 0; row < 16; ++row)

@@ -14,8 +14,11 @@
 
 namespace tilefold::cuda {
 
+/// `plain` leaves every chunk in its place: eight-fold bank conflicts, for comparison only.
+enum class SharedLayout { swizzled, plain };
+
 /// A tile of rows of `columns` 16-bit elements, a multiple of 32.
-template <int columns> struct Swizzle {
+template <int columns, SharedLayout layout = SharedLayout::swizzled> struct Swizzle {
   static_assert(columns % 32 == 0, "XOR stays within groups of 4 chunks");
   static constexpr int chunk_bytes = 16, chunk_elements = 8;
   static constexpr int chunks = columns / chunk_elements;
@@ -24,6 +27,7 @@ template <int columns> struct Swizzle {
   static constexpr int lanes_a_row = chunks % 8 == 0 ? 8 : 4;
 
   TILEFOLD_HD static constexpr int turn(int row) {
+    if constexpr (layout == SharedLayout::plain) return 0;
     return chunks % 8 == 0 ? row & 7 : (row >> 1) & 3;
   }
   /// Bytes from the start of the tile.
@@ -34,13 +38,14 @@ template <int columns> struct Swizzle {
 
 /// One lane's place for ldmatrix: the row is fixed up to multiples of 16, the chunk moves by pairs.
 /// The XOR of an even constant commutes with the lane's own bit: two instructions an address.
-template <int columns> struct LaneAddress {
+template <int columns, SharedLayout layout = SharedLayout::swizzled> struct LaneAddress {
+  using Tile = Swizzle<columns, layout>;
+
   int base;  // bytes: the row's start
   int turn;  // bytes: the lane's chunk bit, XORed with the row's turn
 
   TILEFOLD_HD static constexpr LaneAddress of(int row, int chunk_bit) {
-    return {row * Swizzle<columns>::row_bytes,
-            (chunk_bit ^ Swizzle<columns>::turn(row)) * Swizzle<columns>::chunk_bytes};
+    return {row * Tile::row_bytes, (chunk_bit ^ Tile::turn(row)) * Tile::chunk_bytes};
   }
   /// Chunk pair p holds columns [16 p, 16 p + 16).
   TILEFOLD_HD constexpr int at(int pair) const { return base + ((32 * pair) ^ turn); }

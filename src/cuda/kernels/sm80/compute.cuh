@@ -22,19 +22,20 @@ template <class Chosen> struct QueryFragments {
   /// Where this lane points ldmatrix at: `tile` is the shared address of the block's first row.
   struct Source {
     unsigned tile;
-    LaneAddress<config.head_dim> lane;
+    LaneAddress<config.head_dim, config.layout> lane;
 
     __device__ __forceinline__ Source(unsigned block_tile, int thread)
-        : tile(block_tile +
-               unsigned(thread / 32 * config.warp_rows() * Swizzle<config.head_dim>::row_bytes)) {
+        : tile(block_tile + unsigned(thread / 32 * config.warp_rows() *
+                                     Swizzle<config.head_dim, config.layout>::row_bytes)) {
       const MatrixRow place = query_matrix_row(thread % 32);
-      lane = LaneAddress<config.head_dim>::of(place.row, place.chunk);
+      lane = LaneAddress<config.head_dim, config.layout>::of(place.row, place.chunk);
     }
     __device__ __forceinline__ void read(int step, unsigned (&a)[config.row_blocks][4]) const {
 #pragma unroll
       for (int block = 0; block < config.row_blocks; ++block)
-        ptx::ldmatrix_x4(a[block],
-                         tile + lane.at(step) + 16 * block * Swizzle<config.head_dim>::row_bytes);
+        ptx::ldmatrix_x4(
+            a[block],
+            tile + lane.at(step) + 16 * block * Swizzle<config.head_dim, config.layout>::row_bytes);
     }
   };
 
@@ -88,7 +89,7 @@ template <class Chosen> struct Computer {
     const int thread = ptx::thread_again();
     const typename QueryFragments<Chosen>::Source rows_of_q(query_tile, thread);
     const MatrixRow place = key_matrix_row(thread % 32);
-    const auto lane = LaneAddress<config.head_dim>::of(place.row, place.chunk);
+    const auto lane = LaneAddress<config.head_dim, config.layout>::of(place.row, place.chunk);
     constexpr int pairs = config.tile_keys / 16, products = pairs * config.head_dim / 16;
     constexpr int ahead = config.fragments_ahead();
     clear(scores);
@@ -115,7 +116,7 @@ template <class Chosen> struct Computer {
   __device__ __forceinline__ void weights_value(Scores& scores, const Exponent<rows>& exponent,
                                                 unsigned value_tile) {
     const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
-    const auto lane = LaneAddress<config.value_dim>::of(place.row, place.chunk);
+    const auto lane = LaneAddress<config.value_dim, config.layout>::of(place.row, place.chunk);
     constexpr int pairs = config.value_dim / 16, steps = config.tile_keys / 16;
     constexpr int ahead = config.fragments_ahead(), products = pairs * steps;
     unsigned b[ahead + 1][4];
@@ -142,18 +143,20 @@ template <class Chosen> struct Computer {
 
  private:
   __device__ __forceinline__ void read_key(unsigned (&b)[4], unsigned tile,
-                                           const LaneAddress<config.head_dim>& lane,
+                                           const LaneAddress<config.head_dim, config.layout>& lane,
                                            int product) const {
     constexpr int pairs = config.tile_keys / 16;
-    ptx::ldmatrix_x4(b, tile + lane.at(product / pairs) +
-                            16 * (product % pairs) * Swizzle<config.head_dim>::row_bytes);
+    ptx::ldmatrix_x4(
+        b, tile + lane.at(product / pairs) +
+               16 * (product % pairs) * Swizzle<config.head_dim, config.layout>::row_bytes);
   }
-  __device__ __forceinline__ void read_value(unsigned (&b)[4], unsigned tile,
-                                             const LaneAddress<config.value_dim>& lane,
-                                             int product) const {
+  __device__ __forceinline__ void read_value(
+      unsigned (&b)[4], unsigned tile, const LaneAddress<config.value_dim, config.layout>& lane,
+      int product) const {
     constexpr int pairs = config.value_dim / 16;
-    ptx::ldmatrix_x4_trans(b, tile + lane.at(product % pairs) +
-                                  16 * (product / pairs) * Swizzle<config.value_dim>::row_bytes);
+    ptx::ldmatrix_x4_trans(
+        b, tile + lane.at(product % pairs) +
+               16 * (product / pairs) * Swizzle<config.value_dim, config.layout>::row_bytes);
   }
   /// The weights of keys [16 step, 16 step + 16) as operand a.
   __device__ __forceinline__ void weigh(unsigned (&a)[config.row_blocks][4], const Scores& scores,

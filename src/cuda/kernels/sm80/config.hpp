@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/tile/half_type.hpp"
+#include "cuda/tile/swizzle.cuh"
 #include "tilefold/score/portable.hpp"
 
 namespace tilefold::cuda::sm80 {
@@ -28,6 +29,7 @@ struct ForwardConfig {
   KeyHome keys;
   Formula formula;
   int blocks_per_sm;  // that registers must leave room for
+  SharedLayout layout = SharedLayout::swizzled;
 
   TILEFOLD_HD constexpr int threads() const { return 32 * warps; }
   TILEFOLD_HD constexpr int warp_rows() const { return 16 * row_blocks; }

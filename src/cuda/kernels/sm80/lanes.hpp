@@ -6,8 +6,8 @@
 namespace tilefold::cuda::sm80 {
 
 /// The threads of a block over a tile of `columns`.
-template <int columns, int threads> struct Lanes {
-  using Tile = Swizzle<columns>;
+template <int columns, int threads, SharedLayout layout = SharedLayout::swizzled> struct Lanes {
+  using Tile = Swizzle<columns, layout>;
   static constexpr int across = Tile::lanes_a_row;
   static constexpr int rows_a_pass = threads / across;
   static constexpr int groups = Tile::chunks / across;  // chunks a thread moves of each row

@@ -18,10 +18,9 @@
 namespace tilefold::cuda::sm80 {
 
 /// Copies one row's chunks; those of columns from `present` on, and of unwanted rows, become zeros.
-template <int columns, int threads>
-__device__ __forceinline__ void load_row(unsigned shared, const char* row, int thread, int pass,
-                                         int present, bool wanted) {
-  using L = Lanes<columns, threads>;
+template <class L> __device__ __forceinline__ void load_row(unsigned shared, const char* row,
+                                                            int thread, int pass, int present,
+                                                            bool wanted) {
 #pragma unroll
   for (int g = 0; g < L::groups; ++g) {
     const int bytes = wanted ? L::bytes(thread, g, present) : 0;
@@ -51,7 +50,7 @@ template <class Chosen> class Loader {
 
   /// Rows that only fill the tile become zeros.
   __device__ __forceinline__ void query(const Row* rows) const {
-    using L = Lanes<config.head_dim, threads>;
+    using L = Lanes<config.head_dim, threads, config.layout>;
     const int thread = ptx::thread_again();
     const char* source = static_cast<const char*>(params_.query.data) + 16 * L::chunk(thread);
     const unsigned target = shared_ + SharedPlan<Chosen>::query + L::offset(thread);
@@ -60,9 +59,8 @@ template <class Chosen> class Loader {
       const Row row = rows[L::row(thread) + pass * L::rows_a_pass];
       const bool read = row.query >= 0;
       const RowPlace place = query_place(sequence(), block_.work.sequence, read ? row.query : 0);
-      load_row<config.head_dim, threads>(target,
-                                         source + 2 * place.offset(params_.query.strides, row.head),
-                                         thread, pass, params_.head_dim, read);
+      load_row<L>(target, source + 2 * place.offset(params_.query.strides, row.head), thread, pass,
+                  params_.head_dim, read);
     }
   }
   /// `tile` is a tile of TileWalk, `stage` its place; nothing is loaded past the last.
@@ -86,7 +84,7 @@ template <class Chosen> class Loader {
 
   template <int columns>
   __device__ __forceinline__ void load(unsigned tile, const TileSource& source) const {
-    using L = Lanes<columns, threads>;
+    using L = Lanes<columns, threads, config.layout>;
     static_assert(config.tile_keys % L::rows_a_pass == 0, "whole passes");
     const int thread = ptx::thread_again();
     const unsigned shared = tile + L::offset(thread);
@@ -99,7 +97,7 @@ template <class Chosen> class Loader {
       bool read = key >= source.wanted.begin && key < source.wanted.end;
       if constexpr (config.keys == KeyHome::paged)
         if (is_paged(params_)) row = start + paged_offset(source.strides, key, read);
-      load_row<columns, threads>(shared, row, thread, pass, source.present, read);
+      load_row<L>(shared, row, thread, pass, source.present, read);
       row += 2 * source.strides.row * L::rows_a_pass;
     }
   }

@@ -8,6 +8,7 @@
 // the map swizzles by 128 bytes.
 #pragma once
 
+#include "cuda/tile/ptx/createpolicy.cuh"
 #include "cuda/tile/tensor_map.cuh"
 
 namespace tilefold::cuda::ptx {
