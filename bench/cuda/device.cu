@@ -21,6 +21,8 @@ __global__ void spin(long long cycles) {
   }
 }
 
+__global__ void rung_marker() {}
+
 // splitmix64 of the index, as tests/support/random.hpp draws them.
 __device__ unsigned long long mixed(unsigned long long index) {
   unsigned long long z = index * 0x9e3779b97f4a7c15ULL;
@@ -133,12 +135,13 @@ void fill_normal(void* device, Element element, std::int64_t count, std::uint64_
   require_success(cudaGetLastError(), "launching random numbers");
 }
 
-std::vector<double> queued_milliseconds(int runs, const std::function<void(int run)>& launch) {
-  for (int warm_up = 0; warm_up < 3; ++warm_up) launch(warm_up);
+std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
+                                        const std::function<void(int run)>& launch) {
+  for (int i = 0; warm_up == WarmUp::three && i < 3; ++i) launch(i);
   wait_for_device();
   EventPairs events(runs);
-  // 20 ms at 2 GHz: longer than the host takes to queue some dozens of launches.
-  spin<<<1, 1>>>(40'000'000);
+  // 5 ms at 2 GHz: longer than the host takes to queue some dozens of launches.
+  spin<<<1, 1>>>(10'000'000);
   require_success(cudaGetLastError(), "launching the spinning kernel");
   for (int run = 0; run < runs; ++run) {
     events.start(run);
@@ -149,6 +152,11 @@ std::vector<double> queued_milliseconds(int runs, const std::function<void(int r
   std::vector<double> times;
   for (int run = 0; run < runs; ++run) times.push_back(events.milliseconds(run));
   return times;
+}
+
+void mark_rung() {
+  rung_marker<<<1, 1>>>();
+  require_success(cudaGetLastError(), "launching a marker");
 }
 
 void wait_for_device() { require_success(cudaDeviceSynchronize(), "waiting for the device"); }

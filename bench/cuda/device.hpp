@@ -3,8 +3,7 @@
 //
 //   DeviceMemory query(bytes);
 //   fill_normal(query.data(), Element::float16, count, 1);
-//   const std::vector<double> ms = queued_milliseconds(20, [&](int run) { launch(sets[run % 2]);
-//   });
+//   const std::vector<double> ms = queued_milliseconds(WarmUp::three, 20, [&](int run) { ... });
 #pragma once
 
 #include <cstddef>
@@ -61,10 +60,17 @@ void copy_rows_to_host(void* host, const void* device, std::size_t pitch, std::s
 void fill_normal(void* device, cuda::ladder::Element element, std::int64_t count,
                  std::uint64_t seed);
 
+/// Untimed launches before the timed ones.
+enum class WarmUp { none, three };
+
 /// Milliseconds of each of `runs` launches on the default stream. All of them are queued behind a
 /// kernel that only spins, so that the host's own time stays out, and each has its own pair of
-/// events. Three launches go before, untimed.
-std::vector<double> queued_milliseconds(int runs, const std::function<void(int run)>& launch);
+/// events.
+std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
+                                        const std::function<void(int run)>& launch);
+
+/// Launches an empty kernel named rung_marker, by which a profiler's log is cut into rungs.
+void mark_rung();
 
 /// Waits for the device; throws Error with CUDA's words where a kernel failed.
 void wait_for_device();

@@ -1,11 +1,14 @@
-// Times the rungs and compares sampled rows with float64.
+// Times the rungs on the device and takes their outputs back to be compared.
 #include "bench/cuda/ladder_bench.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
 #include "bench/cuda/device.hpp"
+#include "bench/cuda/ladder_check.hpp"
 #include "bench/cuda/production_rung.hpp"
 #include "bench/timing.hpp"
 #include "tilefold/dtype.hpp"
@@ -79,46 +82,49 @@ std::vector<double> head_on_host(const DeviceMemory& tensor, const Shape& shape,
   return numbers;
 }
 
-/// Attention of one query row in float64.
-std::vector<double> exact_row(const Shape& shape, const double* query, int row,
-                              const std::vector<double>& key, const std::vector<double>& value) {
-  const std::size_t columns = std::size_t(shape.head_dim);
-  const std::size_t seen = std::size_t(shape.keys_seen(row));
-  std::vector<double> weights(seen), out(columns);
-  double largest = -INFINITY, sum = 0;
-  for (std::size_t k = 0; k < seen; ++k) {
-    for (std::size_t d = 0; d < columns; ++d) weights[k] += query[d] * key[k * columns + d];
-    weights[k] *= double(shape.scale);
-    largest = std::max(largest, weights[k]);
-  }
-  for (double& weight : weights) sum += weight = std::exp(weight - largest);
-  for (std::size_t k = 0; k < seen; ++k)
-    for (std::size_t d = 0; d < columns; ++d) out[d] += weights[k] / sum * value[k * columns + d];
-  return out;
-}
+constexpr int rows_a_head = 24;
 
-/// Largest error over 24 rows of the first and of the last head, first and last row among them.
-void compare_with_float64(const BufferSet& set, LadderRow& row) {
-  constexpr int sampled = 24;
-  const Shape& shape = row.shape;
-  const Element element = row.rung.element;
-  const std::size_t columns = std::size_t(shape.head_dim);
-  for (const int head : {0, shape.heads_in_all() - 1}) {
-    const auto query = head_on_host(set.query, shape, element, head, shape.query_length);
-    const auto key = head_on_host(set.key, shape, element, head, shape.key_length);
-    const auto value = head_on_host(set.value, shape, element, head, shape.key_length);
-    const auto out = head_on_host(set.out, shape, element, head, shape.query_length);
-    for (int i = 0; i < sampled; ++i) {
-      const int at = int(std::int64_t(shape.query_length - 1) * i / (sampled - 1));
-      const auto exact = exact_row(shape, query.data() + std::size_t(at) * columns, at, key, value);
-      for (std::size_t d = 0; d < columns; ++d) {
-        const double error = std::abs(out[std::size_t(at) * columns + d] - exact[d]);
-        // A NaN must not slip past the comparison.
-        row.max_error = error <= row.max_error ? row.max_error : error;
-        row.max_reference = std::max(row.max_reference, std::abs(exact[d]));
-      }
+/// Inputs of one element type for one shape, and what they should give. Sets are kept while tensors
+/// stay as large.
+struct Inputs {
+  std::vector<BufferSet> sets;
+  std::vector<ExactRow> exact;
+
+  void prepare(const Shape& shape, Element element) {
+    if (sets.empty() || sets[0].query.bytes() != tensor_bytes(shape, shape.query_length, element) ||
+        sets[0].key.bytes() != tensor_bytes(shape, shape.key_length, element)) {
+      sets.clear();
+      sets = make_sets(shape, element);
     }
+    std::vector<HostHead> heads;
+    for (const int head : {0, shape.heads_in_all() - 1}) {
+      const auto rows_of = [&](const DeviceMemory& tensor, int length) {
+        return head_on_host(tensor, shape, element, head, length);
+      };
+      heads.push_back({head, rows_of(sets[0].query, shape.query_length),
+                       rows_of(sets[0].key, shape.key_length),
+                       rows_of(sets[0].value, shape.key_length)});
+    }
+    exact = exact_rows(shape, heads, rows_a_head);
   }
+};
+
+/// Largest error over the sampled rows of the first and of the last head.
+void compare_with_float64(const Inputs& inputs, LadderRow& row) {
+  const Shape& shape = row.shape;
+  const std::size_t columns = std::size_t(shape.head_dim);
+  Difference difference;
+  int copied = -1;
+  std::vector<double> out;
+  for (const ExactRow& exact : inputs.exact) {
+    if (exact.head_index != copied)
+      out = head_on_host(inputs.sets[0].out, shape, row.rung.element, exact.head_index,
+                         shape.query_length);
+    copied = exact.head_index;
+    difference.take(exact, {out.data() + std::size_t(exact.row) * columns, columns});
+  }
+  row.max_error = difference.error;
+  row.max_reference = difference.reference;
 }
 
 double flops_of(const Shape& shape) {
@@ -130,33 +136,52 @@ double flops_of(const Shape& shape) {
   return 4.0 * shape.head_dim * pairs;
 }
 
-void measure(LadderRow& row, const std::vector<BufferSet>& sets, int runs) {
-  row.workspace_bytes = row.rung.workspace_bytes(row.shape);
+std::string gigabytes(double bytes) {
+  const auto tenths = std::int64_t(bytes / 1e8);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+}
+
+void measure(LadderRow& row, const Inputs& inputs, const LadderOptions& options) {
+  if (double(row.workspace_bytes) > options.most_workspace_bytes)
+    throw Error(ErrorCode::out_of_memory,
+                "skipped: needs " + gigabytes(double(row.workspace_bytes)) +
+                    " of workspace, the bound is " + gigabytes(options.most_workspace_bytes));
   if (row.workspace_bytes > free_device_bytes())
     throw Error(ErrorCode::out_of_memory,
-                "the workspace is " + std::to_string(row.workspace_bytes) +
-                    " bytes: the device has " + std::to_string(free_device_bytes()));
+                "skipped: needs " + gigabytes(double(row.workspace_bytes)) +
+                    " of workspace, the device has " + gigabytes(double(free_device_bytes())));
   DeviceMemory workspace(row.workspace_bytes);
   workspace.poison();
   const auto launch = [&](int run) {
-    const BufferSet& set = sets[std::size_t(run) % sets.size()];
+    const BufferSet& set = inputs.sets[std::size_t(run) % inputs.sets.size()];
     ladder::run(
         row.rung, row.shape,
         {set.query.data(), set.key.data(), set.value.data(), set.out.data(), workspace.data()},
         nullptr);
   };
-  const std::vector<double> times = queued_milliseconds(runs, launch);
+  const auto once = [&] {
+    return 1000 * seconds_of([&] {
+             launch(0);
+             wait_for_device();
+           });
+  };
+  // The first launch also loads the kernel, some milliseconds.
+  double first_ms = once();
+  if (first_ms < 100) first_ms = once();
+  compare_with_float64(inputs, row);
+  row.runs = timed_runs(first_ms, options.runs);
+  const std::vector<double> times =
+      queued_milliseconds(first_ms < 10 ? WarmUp::three : WarmUp::none, row.runs, launch);
   row.milliseconds = median(times);
   row.fastest = *std::min_element(times.begin(), times.end());
   row.slowest = *std::max_element(times.begin(), times.end());
-  compare_with_float64(sets[0], row);
 }
 
 std::vector<Shape> shapes_of(const LadderOptions& options) {
   std::vector<Shape> shapes;
-  for (const int head_dim : options.head_dims)
-    for (const ladder::Visible visible : options.masks)
-      for (const int length : options.sequences)
+  for (const int length : options.sequences)
+    for (const int head_dim : options.head_dims)
+      for (const ladder::Visible visible : options.masks)
         shapes.push_back({.batch = std::max(1, options.tokens / std::max(1, length)),
                           .heads = std::max(1, options.hidden / std::max(1, head_dim)),
                           .query_length = length,
@@ -171,57 +196,95 @@ std::vector<Rung> chosen_rungs(const LadderOptions& options) {
   add_production_rungs();
   std::vector<Rung> chosen;
   for (const std::string& name : options.rungs) chosen.push_back(ladder::rung_named(name));
-  if (chosen.empty()) chosen.assign(ladder::rungs().begin(), ladder::rungs().end());
+  if (!chosen.empty()) return chosen;
+  chosen.assign(ladder::rungs().begin(), ladder::rungs().end());
+  if (options.choice == RungChoice::story)
+    std::erase_if(chosen, [](const Rung& rung) { return rung.part != ladder::Part::story; });
   return chosen;
 }
 
-/// Rungs of one element type share their buffers.
-void measure_shape(const Shape& shape, const std::vector<Rung>& rungs, LadderReport& report) {
-  std::vector<LadderRow> rows;
-  for (const Rung& rung : rungs) {
-    LadderRow& row = rows.emplace_back();
+/// Walks the shapes and, for each, the rungs. Rungs of one element type share their buffers.
+class Sweep {
+ public:
+  Sweep(const LadderOptions& options, const LadderProgress& progress, const LadderSink& sink)
+      : options_(options), progress_(progress), sink_(sink), rungs_(chosen_rungs(options)) {}
+
+  LadderReport run() {
+    LadderReport report{ladder_device(), options_, {}};
+    const std::vector<Shape> shapes = shapes_of(options_);
+    of_ = shapes.size() * rungs_.size();
+    for (const Shape& shape : shapes) {
+      for (Inputs& inputs : inputs_) inputs.exact.clear();
+      for (const Rung& rung : rungs_) {
+        report.rows.push_back(measured(rung, shape));
+        if (sink_) sink_(report.rows.back());
+        ++done_;
+      }
+    }
+    return report;
+  }
+
+ private:
+  LadderRow measured(const Rung& rung, const Shape& shape) {
+    LadderRow row;
     row.rung = rung;
     row.shape = shape;
     row.flops = flops_of(shape);
     row.traffic = rung.traffic(shape);
-  }
-  for (const Element element : {Element::float32, Element::float16, Element::bfloat16}) {
-    std::vector<BufferSet> sets;
-    for (LadderRow& row : rows) {
-      if (row.rung.element != element) continue;
-      try {
-        if (sets.empty()) sets = make_sets(shape, element);
-        for (BufferSet& set : sets) set.out.poison();
-        measure(row, sets, report.options.runs);
-      } catch (const Error& error) {
-        row.refused = error.what();
-      }
+    row.workspace_bytes = rung.workspace_bytes(shape);
+    if (progress_)
+      progress_(double(done_) / double(of_), std::string(rung.name) + ", head_dim " +
+                                                 std::to_string(shape.head_dim) + ", " +
+                                                 std::to_string(shape.query_length) + " tokens");
+    const std::chrono::duration<double> since = Clock::now() - start_;
+    if (options_.time_limit_s > 0 && since.count() > options_.time_limit_s) {
+      row.refused = "skipped: the time limit has passed";
+      return row;
     }
+    try {
+      Inputs& inputs = inputs_[std::size_t(rung.element)];
+      if (inputs.exact.empty()) inputs.prepare(shape, rung.element);
+      for (BufferSet& set : inputs.sets) set.out.poison();
+      measure(row, inputs, options_);
+    } catch (const Error& error) {
+      row.refused = error.what();
+    }
+    return row;
   }
-  report.rows.insert(report.rows.end(), rows.begin(), rows.end());
-}
+
+  using Clock = std::chrono::steady_clock;
+  const LadderOptions& options_;
+  const LadderProgress& progress_;
+  const LadderSink& sink_;
+  std::vector<Rung> rungs_;
+  std::array<Inputs, 3> inputs_;  // by Element
+  Clock::time_point start_ = Clock::now();
+  std::size_t done_ = 0, of_ = 0;
+};
 
 }  // namespace
 
-LadderReport measure_ladder(const LadderOptions& options, const LadderProgress& progress) {
-  LadderReport report{describe_device().name, options, {}};
-  const std::vector<Rung> rungs = chosen_rungs(options);
-  const std::vector<Shape> shapes = shapes_of(options);
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (progress)
-      progress(double(i) / double(shapes.size()),
-               "head_dim " + std::to_string(shapes[i].head_dim) + ", " +
-                   std::to_string(shapes[i].query_length) + " tokens");
-    measure_shape(shapes[i], rungs, report);
-  }
-  return report;
+LadderReport measure_ladder(const LadderOptions& options, const LadderProgress& progress,
+                            const LadderSink& sink) {
+  describe_device();  // refuses first
+  return Sweep(options, progress, sink).run();
+}
+
+std::string ladder_device() { return describe_device().name; }
+
+std::vector<std::string> rung_names(const LadderOptions& options) {
+  std::vector<std::string> names;
+  for (const Rung& rung : chosen_rungs(options)) names.emplace_back(rung.name);
+  return names;
 }
 
 void launch_each_rung(const LadderOptions& options) {
   describe_device();
   const Shape shape = shapes_of(options).at(0);
   for (const Rung& rung : chosen_rungs(options)) {
+    mark_rung();
     try {
+      if (double(rung.workspace_bytes(shape)) > options.most_workspace_bytes) continue;
       const BufferSet set(shape, rung.element, 1);
       DeviceMemory workspace(rung.workspace_bytes(shape));
       ladder::run(

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "bench/cuda/ladder_bench.hpp"
+#include "bench/cuda/ladder_profile.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::bench {
@@ -22,16 +23,39 @@ using cuda::ladder::Visible;
 
 struct Arguments {
   LadderOptions options;
-  std::string csv, svg;
+  std::string csv, svg, counters;
   bool causal = false, sweep = false, with_profile = false, once = false;
 };
+
+[[noreturn]] void refuse_file(const std::string& path) {
+  throw Error(ErrorCode::file_io, path + " cannot be written: " + std::strerror(errno));
+}
 
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   file.close();
-  if (!file) throw Error(ErrorCode::file_io, path + " cannot be written: " + std::strerror(errno));
+  if (!file) refuse_file(path);
 }
+
+/// Rows in a file as they come: what has been measured stays, whatever ends the program.
+class CsvFile {
+ public:
+  CsvFile(const std::string& path, const std::string& head) : path_(path) {
+    if (path.empty()) return;
+    file_.open(path);
+    write(head);
+  }
+  void write(const std::string& text) {
+    if (path_.empty()) return;
+    file_ << text << std::flush;
+    if (!file_) refuse_file(path_);
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
 
 LadderOptions chosen(const Arguments& arguments) {
   LadderOptions options = arguments.options;
@@ -40,6 +64,7 @@ LadderOptions chosen(const Arguments& arguments) {
     options.sequences = {512, 1024, 2048, 4096, 8192, 16384};
     options.head_dims = {64, 128};
     options.masks = {Visible::all_keys, Visible::causal};
+    options.choice = RungChoice::story;
   }
   return options;
 }
@@ -55,23 +80,40 @@ std::string profiled_command(const LadderOptions& options, bool inside_tool) {
   return command;
 }
 
-void run(const Arguments& arguments, const char* command_line, bool inside_tool) {
+void run_profile(const Arguments& arguments, const LadderOptions& options, const char* command_line,
+                 bool inside_tool) {
+  const std::vector<std::string> rungs = rung_names(options);
+  const auto counters = profile(profiled_command(options, inside_tool), rungs);
+  fmt::print("{}", to_table(counters));
+  if (!arguments.counters.empty())
+    write_file(arguments.counters,
+               to_csv(counters,
+                      fmt::format("{}; {}; {} tokens, head dimension {}{}", command_line,
+                                  ladder_device(), options.sequences.at(0), options.head_dims.at(0),
+                                  options.masks.at(0) == Visible::causal ? ", causal" : "")));
+}
+
+void run(const Arguments& arguments, const char* command_line, bool inside_tool,
+         const MakeProgress& make_progress) {
   const LadderOptions options = chosen(arguments);
   if (arguments.once) return launch_each_rung(options);
-  const LadderReport report = measure_ladder(options, [](double part, const std::string& note) {
-    fmt::print(stderr, "{:3.0f} %  {}\n", part * 100, note);
-  });
+  CsvFile csv(arguments.csv, arguments.csv.empty() ? "" : csv_head(ladder_device(), command_line));
+  LadderReport report;
+  {
+    const LadderProgress progress = make_progress ? make_progress() : LadderProgress();
+    report =
+        measure_ladder(options, progress, [&](const LadderRow& row) { csv.write(csv_line(row)); });
+  }
   fmt::print("{}", to_table(report));
   std::fflush(stdout);
-  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(report, command_line));
   if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(report));
-  if (arguments.with_profile)
-    fmt::print("{}", to_table(profile(profiled_command(options, inside_tool))));
+  if (arguments.with_profile) run_profile(arguments, options, command_line, inside_tool);
 }
 
 }  // namespace
 
-void make_ladder_command(CLI::App& command, const char* (*command_line)()) {
+void make_ladder_command(CLI::App& command, const char* (*command_line)(),
+                         const MakeProgress& make_progress) {
   const auto arguments = std::make_shared<Arguments>();
   LadderOptions& options = arguments->options;
   command.add_option("--seq", options.sequences, "Lengths, one or more: 512,4096")
@@ -88,17 +130,27 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)()) {
       ->check(CLI::PositiveNumber);
   command.add_option("--hidden", options.hidden, "Heads times head dimension; default 2048")
       ->check(CLI::PositiveNumber);
-  command.add_option("--runs", options.runs, "Timed launches; the median counts; default 20")
+  command
+      .add_option("--runs", options.runs,
+                  "Timed launches at most; slow rungs get fewer; the median counts; default 20")
       ->check(CLI::Range(1, 1000));
-  command.add_option("--csv", arguments->csv, "Also write the rows to this file");
+  command
+      .add_option("--time-limit", options.time_limit_s,
+                  "Seconds after which no further row is begun; default none")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--csv", arguments->csv,
+                     "Also write each row to this file, as it is measured");
   command.add_option("--svg", arguments->svg, "Also draw TFLOPS to this file");
   command.add_flag("--profile", arguments->with_profile,
                    "Hardware counters of the first shape, through ncu");
+  command.add_option("--counters", arguments->counters,
+                     "With --profile, also write them to this CSV");
   command.add_flag("--once", arguments->once,
                    "Launch each rung once, for a profiler; time nothing");
   const bool inside_tool = command.get_parent() != nullptr;
-  command.callback(
-      [arguments, command_line, inside_tool] { run(*arguments, command_line(), inside_tool); });
+  command.callback([arguments, command_line, inside_tool, make_progress] {
+    run(*arguments, command_line(), inside_tool, make_progress);
+  });
 }
 
 }  // namespace tilefold::bench

@@ -23,7 +23,11 @@ const char* program_name() { return "ladder_bench"; }
 
 int main(int count, char** arguments) {
   CLI::App program{"The ladder of attention kernels, each measured on this machine's GPU"};
-  tilefold::bench::make_ladder_command(program, program_name);
+  tilefold::bench::make_ladder_command(program, program_name, [] {
+    return [](double part, const std::string& note) {
+      std::fprintf(stderr, "%3.0f %%  %s\n", 100 * part, note.c_str());
+    };
+  });
   try {
     program.parse(count, arguments);
   } catch (const CLI::Success& asked) {

@@ -1,18 +1,24 @@
-// Hardware counters of each rung, through Nsight Compute (ncu) where it is installed.
+#include "bench/cuda/ladder_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <sstream>
 
-#include "bench/cuda/ladder_bench.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::bench {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Close {
   void operator()(std::FILE* file) const { pclose(file); }
@@ -50,42 +56,67 @@ const std::array<Metric, 5>& metrics() {
   return all;
 }
 
-/// The metrics of this card by name: asking ncu for one that it does not know fails the whole run.
-std::map<std::string, const Metric*> available_metrics() {
-  std::istringstream listing(output_of("ncu --query-metrics"));
+const Metric* metric_named(const std::string& text) {
+  for (const Metric& metric : metrics())
+    for (const char* name : metric.names)
+      if (text == std::string(name) + metric.suffix) return &metric;
+  return nullptr;
+}
+
+/// The metrics of this card: asking ncu for one that it does not know fails the whole run. Where it
+/// lists none, the first name of each.
+std::string metrics_to_ask(const std::string& ncu) {
+  std::istringstream listing(output_of(ncu + " --query-metrics"));
   std::set<std::string> known;
   for (std::string line; std::getline(listing, line);) known.insert(line.substr(0, line.find(' ')));
-  std::map<std::string, const Metric*> chosen;
+  std::string list;
+  const auto ask = [&](const Metric& metric, const char* name) {
+    list += (list.empty() ? "" : ",") + std::string(name) + metric.suffix;
+  };
   for (const Metric& metric : metrics())
     for (const char* name : metric.names)
       if (known.count(name) != 0) {
-        chosen[std::string(name) + metric.suffix] = &metric;
+        ask(metric, name);
         break;
       }
-  return chosen;
+  if (!list.empty()) return list;
+  for (const Metric& metric : metrics()) ask(metric, metric.names[0]);
+  return list;
 }
 
-/// One line of CSV whose every field is quoted.
+/// One line of CSV; a quote within quotes is doubled.
 std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields;
-  for (std::size_t open = line.find('"'); open != std::string::npos;) {
-    const std::size_t close = line.find('"', open + 1);
-    if (close == std::string::npos) break;
-    fields.push_back(line.substr(open + 1, close - open - 1));
-    open = line.find('"', close + 1);
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
+      fields.back() += line[++i];
+    else if (line[i] == '"')
+      quoted = !quoted;
+    else if (line[i] == ',' && !quoted)
+      fields.emplace_back();
+    else if (line[i] != '\r')
+      fields.back() += line[i];
   }
   return fields;
 }
 
-/// "void tilefold::cuda::ladder::v2::forward<64>(...)" is "v2::forward<64>".
+/// "void tilefold::cuda::ladder::v2::forward<64>(...)" is "v2::forward<64>"; long template
+/// arguments are cut.
 std::string short_name(const std::string& kernel) {
-  const std::string space = "tilefold::cuda::";
   std::string text = kernel.substr(0, kernel.find('('));
   text = text.substr(text.rfind(' ', text.find('<')) + 1);
-  for (const std::string& prefix : {space + "ladder::", space})
+  for (const std::string prefix : {"tilefold::cuda::ladder::", "tilefold::cuda::"})
     for (std::size_t at; (at = text.find(prefix)) != std::string::npos;)
       text.erase(at, prefix.size());
-  return text;
+  constexpr std::size_t longest = 34;
+  return text.size() <= longest ? text : text.substr(0, longest - 2) + "..";
+}
+
+/// ncu groups thousands where the locale does.
+std::string number_of(std::string text) {
+  text.erase(std::remove(text.begin(), text.end(), ','), text.end());
+  return text.empty() ? "-" : text;
 }
 
 struct Columns {
@@ -99,23 +130,56 @@ std::optional<Columns> columns_of(const std::vector<std::string>& header) {
   return Columns{at["ID"], at["Kernel Name"], at["Metric Name"], at["Metric Value"]};
 }
 
+bool holds(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool is_program(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// Folders of `parent` whose names begin so, the last in the order of names first.
+std::vector<fs::path> folders_in(const fs::path& parent, const std::string& begin) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored))
+    if (entry.is_directory(ignored) && entry.path().filename().string().rfind(begin, 0) == 0)
+      found.push_back(entry.path());
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+std::vector<fs::path> places_of_ncu(const fs::path& root) {
+  std::vector<fs::path> places;
+  std::istringstream path(std::getenv("PATH") != nullptr ? std::getenv("PATH") : "");
+  for (std::string folder; std::getline(path, folder, ':');) places.emplace_back(folder);
+  if (const char* home = std::getenv("CUDA_HOME")) places.push_back(fs::path(home) / "bin");
+  for (const fs::path& toolkit : folders_in(root / "usr/local", "cuda")) {
+    places.push_back(toolkit / "bin");
+    for (const fs::path& folder : folders_in(toolkit, "nsight-compute")) places.push_back(folder);
+  }
+  for (const fs::path& folder : folders_in(root / "opt/nvidia/nsight-compute", ""))
+    places.push_back(folder);
+  return places;
+}
+
 }  // namespace
 
-std::vector<LadderCounters> profile(const std::string& command) {
-  if (output_of("ncu --version").find("NVIDIA") == std::string::npos)
-    throw Error(ErrorCode::unsupported, "ncu (Nsight Compute) is not on PATH: --profile needs it");
-  const auto chosen = available_metrics();
-  std::string list;
-  for (const auto& [name, metric] : chosen) list += (list.empty() ? "" : ",") + name;
-  if (list.empty())
-    throw Error(ErrorCode::unsupported,
-                "ncu lists no counters: it may not read those of this device");
-  // The card's clocks stay as they are: they are not ours to lock.
-  const std::string text = output_of(
-      "ncu --clock-control none --csv --print-units base --metrics " + list + " " + command);
+fs::path find_ncu(const fs::path& root) {
+  if (const char* named = std::getenv("TILEFOLD_NCU"))
+    return is_program(named) ? fs::path(named) : fs::path();
+  for (const fs::path& place : places_of_ncu(root))
+    if (is_program(place / "ncu")) return place / "ncu";
+  return {};
+}
+
+std::vector<LadderCounters> parse_counters(const std::string& text,
+                                           std::span<const std::string> rungs) {
   std::optional<Columns> columns;
   std::vector<LadderCounters> counters;
-  std::string last_id;
+  std::string last_id, marker_id;
+  std::size_t markers = 0;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind('"', 0) != 0) continue;
@@ -124,18 +188,60 @@ std::vector<LadderCounters> profile(const std::string& command) {
       columns = columns_of(fields);
       continue;
     }
-    if (fields.size() <= columns->value) continue;
-    const std::string& kernel = fields[columns->kernel];
-    const auto metric = chosen.find(fields[columns->metric]);
-    if (kernel.find("write_normal") != std::string::npos || metric == chosen.end()) continue;
-    if (fields[columns->id] != last_id)
-      counters.push_back({short_name(kernel), "-", "-", "-", "-", "-"});
-    last_id = fields[columns->id];
-    counters.back().*(metric->second->field) = fields[columns->value];
+    if (fields.size() <= std::max(columns->value, columns->metric)) continue;
+    const std::string &kernel = fields[columns->kernel], &id = fields[columns->id];
+    if (holds(kernel, "rung_marker")) {
+      markers += id != marker_id ? 1 : 0;
+      marker_id = id;
+      continue;
+    }
+    const Metric* const metric = metric_named(fields[columns->metric]);
+    const bool owned = markers > 0 && markers <= rungs.size() && !holds(kernel, "write_normal");
+    if (!owned || metric == nullptr) continue;
+    if (id != last_id)
+      counters.push_back({rungs[markers - 1], short_name(kernel), "-", "-", "-", "-", "-"});
+    last_id = id;
+    counters.back().*(metric->field) = number_of(fields[columns->value]);
   }
   if (counters.empty())
     throw Error(ErrorCode::unsupported, "ncu read no counters: " + text.substr(0, 400));
   return counters;
+}
+
+std::vector<LadderCounters> profile(const std::string& command,
+                                    std::span<const std::string> rungs) {
+  const fs::path found = find_ncu();
+  if (found.empty())
+    throw Error(ErrorCode::unsupported,
+                "--profile needs ncu (Nsight Compute): it is not on PATH, in CUDA_HOME, in "
+                "/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; TILEFOLD_NCU may name it");
+  const std::string ncu = "LC_ALL=C '" + found.string() + "'";
+  // The card's clocks stay as they are: they are not ours to lock.
+  return parse_counters(
+      output_of(ncu + " --clock-control none --csv --print-units base --metrics " +
+                metrics_to_ask(ncu) + " " + command),
+      rungs);
+}
+
+std::string to_table(std::span<const LadderCounters> counters) {
+  constexpr const char* line = "{:<20} {:<34} {:>14} {:>8} {:>9} {:>9} {:>14}\n";
+  std::string text = "\n" + fmt::format(line, "rung", "kernel", "device bytes", "L2 hit %",
+                                        "tensor %", "barrier", "bank conflicts");
+  for (const LadderCounters& c : counters)
+    text += fmt::format(line, c.rung, c.kernel, c.device_bytes, c.l2_hit_percent,
+                        c.tensor_pipe_percent, c.barrier_stalls, c.bank_conflicts);
+  return text + "barrier: warps waiting at a barrier for each instruction issued\n";
+}
+
+std::string to_csv(std::span<const LadderCounters> counters, const std::string& head) {
+  std::string text = "# " + head +
+                     "\nrung,kernel,device_bytes,l2_hit_percent,tensor_pipe_percent,barrier_stalls,"
+                     "bank_conflicts\n";
+  for (const LadderCounters& c : counters)
+    text +=
+        fmt::format("{},\"{}\",{},{},{},{},{}\n", c.rung, c.kernel, c.device_bytes,
+                    c.l2_hit_percent, c.tensor_pipe_percent, c.barrier_stalls, c.bank_conflicts);
+  return text;
 }
 
 }  // namespace tilefold::bench

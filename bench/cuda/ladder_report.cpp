@@ -30,9 +30,9 @@ bool same_panel(const ladder::Shape& a, const ladder::Shape& b) {
 std::string megabytes(double bytes) { return fmt::format("{:.1f}", bytes / 1e6); }
 
 std::string table_line(const LadderRow& row) {
-  const std::string head = fmt::format("{:<14} {:>4} ", row.rung.name, name(row.rung.element));
+  const std::string head = fmt::format("{:<20} {:>4} ", row.rung.name, name(row.rung.element));
   const std::string tail = fmt::format("{:>6}  {}", row.rung.code_lines, row.rung.adds);
-  if (!row.refused.empty()) return fmt::format("{} refused: {}\n", head, row.refused);
+  if (!row.refused.empty()) return fmt::format("{} {}\n", head, row.refused);
   return fmt::format("{}{:>10.3f} {:>8.2f} {:>11} {:>11} {:>11} {:>9.1e} {}\n", head,
                      row.milliseconds, row.tflops(), megabytes(double(row.workspace_bytes)),
                      megabytes(double(row.traffic.compulsory)),
@@ -50,8 +50,8 @@ constexpr int panel_width = 420, panel_height = 250, plot_left = 46, plot_top = 
 constexpr int plot_width = panel_width - plot_left - 12, plot_height = panel_height - plot_top - 40;
 constexpr int title_height = 66, columns = 2;
 // Told apart by lightness too: readable in grey and with weak colour vision.
-constexpr std::array colours = {"#bbbbbb", "#8fb8de", "#93c47d", "#e69138", "#6d9eeb",
-                                "#3d6fb4", "#c27ba0", "#0b5394", "#20324d"};
+constexpr std::array colours = {"#bbbbbb", "#8fb8de", "#93c47d", "#e69138", "#6d9eeb", "#3d6fb4",
+                                "#c27ba0", "#a64d79", "#0b5394", "#20324d", "#7f6000", "#38761d"};
 
 std::string text_at(double x, double y, int size, const char* anchor, const std::string& text) {
   return fmt::format(
@@ -150,13 +150,13 @@ class LadderChart {
 }  // namespace
 
 std::string to_table(const LadderReport& report) {
-  std::string text = fmt::format("{}, median of {} launches behind a spinning kernel\n",
+  std::string text = fmt::format("{}, median of up to {} launches behind a spinning kernel\n",
                                  report.device, report.options.runs);
   const LadderRow* previous = nullptr;
   for (const LadderRow& row : report.rows) {
     if (previous == nullptr || !same_panel(previous->shape, row.shape) ||
         previous->shape.query_length != row.shape.query_length)
-      text += fmt::format("\n{}\n{:<14} {:>4} {:>10} {:>8} {:>11} {:>11} {:>11} {:>9} {:>6}  {}\n",
+      text += fmt::format("\n{}\n{:<20} {:>4} {:>10} {:>8} {:>11} {:>11} {:>11} {:>9} {:>6}  {}\n",
                           shape_title(row.shape), "rung", "type", "ms", "TFLOPS", "workspace",
                           "once MB", "asked MB", "error", "lines", "adds");
     text += table_line(row);
@@ -169,35 +169,24 @@ std::string to_table(const LadderReport& report) {
          "kernel's own file, comments and blank lines aside\n";
 }
 
-std::string to_table(const std::vector<LadderCounters>& counters) {
-  std::string text =
-      fmt::format("\n{:<36} {:>14} {:>8} {:>9} {:>9} {:>14}\n", "kernel", "device bytes",
-                  "L2 hit %", "tensor %", "barrier", "bank conflicts");
-  for (const LadderCounters& c : counters)
-    text +=
-        fmt::format("{:<36} {:>14} {:>8} {:>9} {:>9} {:>14}\n", c.kernel, c.device_bytes,
-                    c.l2_hit_percent, c.tensor_pipe_percent, c.barrier_stalls, c.bank_conflicts);
-  return text + "barrier: warps waiting at a barrier for each instruction issued\n";
+std::string csv_head(const std::string& device, const std::string& command) {
+  return fmt::format("# {}\n# {}, {}, commit {}\n", command, device, today(), commit()) +
+         "rung,dtype,batch,heads,hdim,seqlen_q,seqlen_k,causal,ms,fastest_ms,slowest_ms,runs,"
+         "tflops,"
+         "workspace_bytes,once_bytes,asked_bytes,max_error,max_reference,lines,refused,adds\n";
 }
 
-std::string to_csv(const LadderReport& report, const std::string& command) {
+std::string csv_line(const LadderRow& row) {
+  const ladder::Shape& s = row.shape;
   std::string text =
-      fmt::format("# {}\n# {}, {}, commit {}\n", command, report.device, today(), commit());
-  text +=
-      "rung,dtype,batch,heads,hdim,seqlen_q,seqlen_k,causal,ms,fastest_ms,slowest_ms,tflops,"
-      "workspace_bytes,once_bytes,asked_bytes,max_error,max_reference,lines,refused,adds\n";
-  for (const LadderRow& row : report.rows) {
-    const ladder::Shape& s = row.shape;
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.3f},", row.rung.name,
-                        name(row.rung.element), s.batch, s.heads, s.head_dim, s.query_length,
-                        s.key_length, s.visible == ladder::Visible::causal ? 1 : 0,
-                        row.milliseconds, row.fastest, row.slowest, row.tflops());
-    text +=
-        fmt::format("{},{},{},{:.3e},{:.3e},{},{},{}\n", row.workspace_bytes,
-                    row.traffic.compulsory, row.traffic.requested, row.max_error, row.max_reference,
-                    row.rung.code_lines, quoted(row.refused), quoted(row.rung.adds));
-  }
-  return text;
+      fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{},{:.3f},", row.rung.name,
+                  name(row.rung.element), s.batch, s.heads, s.head_dim, s.query_length,
+                  s.key_length, s.visible == ladder::Visible::causal ? 1 : 0, row.milliseconds,
+                  row.fastest, row.slowest, row.runs, row.tflops());
+  return text + fmt::format("{},{},{},{:.3e},{:.3e},{},{},{}\n", row.workspace_bytes,
+                            row.traffic.compulsory, row.traffic.requested, row.max_error,
+                            row.max_reference, row.rung.code_lines, quoted(row.refused),
+                            quoted(row.rung.adds));
 }
 
 std::string to_svg(const LadderReport& report) { return LadderChart(report).draw(); }

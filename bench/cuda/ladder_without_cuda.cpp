@@ -14,7 +14,11 @@ namespace {
 
 }  // namespace
 
-LadderReport measure_ladder(const LadderOptions&, const LadderProgress&) { refuse(); }
+LadderReport measure_ladder(const LadderOptions&, const LadderProgress&, const LadderSink&) {
+  refuse();
+}
+std::string ladder_device() { refuse(); }
+std::vector<std::string> rung_names(const LadderOptions&) { refuse(); }
 void launch_each_rung(const LadderOptions&) { refuse(); }
 
 }  // namespace tilefold::bench

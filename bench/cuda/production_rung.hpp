@@ -3,8 +3,8 @@
 
 namespace tilefold::bench {
 
-/// Adds the rungs sm80_f16 and sm80_bf16 to the ladder's table, once. A library without those
-/// kernels refuses them when they are launched, with its reason.
+/// Adds sm80_f16 and sm80_bf16 to the ladder's table, and sm80_f16_plain_rows, which has no
+/// swizzle, once. Each is a kernel of its family, whatever faster one plan() would choose.
 void add_production_rungs();
 
 }  // namespace tilefold::bench

@@ -5,7 +5,12 @@
 // scripts/kernel_budgets.py finds what ptxas reports by the last field. Dynamic shared memory of
 // the plain-load kernels is that of head dimension 256.
 #define __forceinline__ inline
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #include "cuda/ladder/block_on_host.hpp"
+// Words of kernels that are read here and not run.
+inline unsigned long __cvta_generic_to_shared(const void*) { return 0; }
+inline int __shfl_sync(unsigned, int value, int) { return value; }
 // After the words that it defines:
 #include <cxxabi.h>
 
@@ -19,11 +24,13 @@
 #include "cuda/kernels/any/config.hpp"
 #include "cuda/kernels/ladder/half.cuh"
 #include "cuda/kernels/ladder/naive.cuh"
+#include "cuda/kernels/ladder/sm90_minimal.cuh"
 #include "cuda/kernels/ladder/tile.cuh"
 #include "cuda/kernels/ladder/v1.cuh"
 #include "cuda/kernels/ladder/v2.cuh"
 #include "cuda/kernels/sm80/registry.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/ladder/sm80_unswizzled.hpp"
 
 namespace tilefold::cuda {
 
@@ -76,6 +83,13 @@ void print_half(const std::string& rung) {
             type_name<ladder::half::Accumulate>() + ")" + std::to_string(int(accumulate)) + ">");
 }
 
+template <HalfType type, int head_dim> void print_sm90_minimal(const std::string& rung) {
+  const std::string dim = std::to_string(head_dim);
+  print("ladder", rung + " d" + dim, sizeof(ladder::sm90_minimal::Plan<head_dim>),
+        "ladder::sm90_minimal::forward<(" + type_name<HalfType>() + ")" +
+            std::to_string(int(type)) + "," + dim + ">");
+}
+
 template <int head_dim> void print_ladder() {
   using ladder::half::Accumulate;
   const std::string dim = std::to_string(head_dim);
@@ -92,6 +106,11 @@ template <int head_dim> void print_ladder() {
   print_half<ladder::half::Float16, Accumulate::float32, head_dim>("half_f16");
   print_half<ladder::half::Bfloat16, Accumulate::float32, head_dim>("half_bf16");
   print_half<ladder::half::Float16, Accumulate::float16, head_dim>("half_f16_sums");
+  using PlainRows = sm80::Choice<ladder::unswizzled(head_dim)>;
+  print("ladder", "sm80_f16_plain_rows d" + dim, std::size_t(PlainRows::value.shared_bytes()),
+        "sm80::forward_kernel<" + type_name<PlainRows>() + ">");
+  print_sm90_minimal<HalfType::f16, head_dim>("sm90_minimal_f16");
+  print_sm90_minimal<HalfType::bf16, head_dim>("sm90_minimal_bf16");
 }
 
 }  // namespace

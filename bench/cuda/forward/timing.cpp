@@ -20,7 +20,7 @@ double median_milliseconds(const Kernel& kernel, const Shape& shape) {
     for (const auto* x : {&set.query, &set.key, &set.value})
       fill_normal(x->data(), element, std::int64_t(x->size()), ++seed << 32);
   return median(queued_milliseconds(
-      runs, [&](int run) { launch(kernel, sets[std::size_t(run) % sets.size()]); }));
+      WarmUp::three, runs, [&](int run) { launch(kernel, sets[std::size_t(run) % sets.size()]); }));
 }
 
 }  // namespace

@@ -36,26 +36,31 @@ struct Traffic {
   std::int64_t requested;   // by all SMs together: what device memory would see without an L2
 };
 
+/// Whether a rung is part of the story, or stands aside to show what one thing does.
+enum class Part { story, aside };
+
 struct Rung {
   std::string_view name;    // "v2"
   std::string_view adds;    // what it has and the rung before it has not
   std::string_view source;  // its kernel, a path in the repository
   int code_lines;           // of that file, neither blank nor comment alone
   Element element;          // of queries, keys, values and output
+  Element weights = Element::float32;  // what P is rounded to before its product with V
+  Part part = Part::story;
   std::size_t (*workspace_bytes)(const Shape&);
   Traffic (*traffic)(const Shape&);
   void (*launch)(const Shape&, const Memory&, cudaStream_t);
 };
 
-/// All rungs, in the story's order; those added come last.
+/// All rungs, in the story's order.
 std::span<const Rung> rungs();
 
 /// The rung of this name; throws Error(invalid_argument) that lists the names.
 const Rung& rung_named(std::string_view name);
 
-/// Adds a kernel of another family to the table, once, before anyone calls rungs(): the production
-/// kernels, where they are built.
-void add_rung(const Rung& rung);
+/// Adds a kernel of another family to the table, in front of the rung named `before` or at the end:
+/// the production kernels, once, before anyone calls rungs().
+void add_rung(const Rung& rung, std::string_view before = {});
 
 /// Launches. Throws Error for shapes no rung takes (head_dim other than 64 and 128, negative
 /// lengths), null or misaligned pointers, and failed launches. Nothing is allocated or waited for.

@@ -39,7 +39,7 @@ template <int stages> struct RingPosition {
 
 }  // namespace tilefold::cuda
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__device__)  // a device compiler, or a host that plays one
 #include "cuda/tile/ptx/fence.cuh"
 #include "cuda/tile/ptx/mbarrier.cuh"
 

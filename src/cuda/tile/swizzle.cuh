@@ -14,8 +14,10 @@
 
 namespace tilefold::cuda {
 
-/// `plain` leaves every chunk in its place: eight-fold bank conflicts, for comparison only.
-enum class SharedLayout { swizzled, plain };
+/// `plain` leaves every chunk in its place: eight-fold bank conflicts, for comparison only. Neither
+/// is 0: g++ and nvcc differ in whether the name of a template spells the zeros at a value's end,
+/// and kernels are found by their names.
+enum class SharedLayout { swizzled = 1, plain = 2 };
 
 /// A tile of rows of `columns` 16-bit elements, a multiple of 32.
 template <int columns, SharedLayout layout = SharedLayout::swizzled> struct Swizzle {

@@ -12,6 +12,8 @@ Rung v2_rung();
 Rung half_f16_rung();
 Rung half_bf16_rung();
 Rung half_f16_accumulate_rung();
+Rung sm90_minimal_f16_rung();
+Rung sm90_minimal_bf16_rung();
 
 /// Each tensor once: Q and O, K and V.
 std::int64_t bytes_once(const Shape& shape, Element element);

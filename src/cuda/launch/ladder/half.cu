@@ -54,6 +54,7 @@ Rung half_f16_accumulate_rung() {
   Rung rung = described;
   rung.name = "half_f16_sums";
   rung.adds = "a mistake to look at: sums rounded to float16 after every addition";
+  rung.part = Part::aside;
   rung.launch = launch_kernel<half::Float16, Accumulate::float16>;
   return rung;
 }

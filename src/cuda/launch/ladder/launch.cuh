@@ -25,15 +25,18 @@ struct Grid {
 
 /// Throws Error with CUDA's own words. The rungs have no prepare(): the limit of shared memory is
 /// raised at each launch, which costs the host a microsecond and the device nothing.
-template <class T> void launch(void (*kernel)(Operands<T>, Shape), const Grid& grid,
-                               const Operands<T>& operands, const Shape& shape) {
+template <class... Parameters>
+void launch_function(const void* function, const Grid& grid, const Parameters&... parameters) {
   if (grid.blocks > 0x7fffffff)
     throw Error(ErrorCode::unsupported, "the grid is " + std::to_string(grid.blocks) +
                                             " blocks: it must be below 2147483648");
-  const void* const function = reinterpret_cast<const void*>(kernel);
   allow_shared(function, grid.shared_bytes);
   cuda::launch({function, grid.blocks, grid.threads, grid.shared_bytes, grid.stream},
-               "launching a rung of the ladder", operands, shape);
+               "launching a rung of the ladder", parameters...);
+}
+template <class T> void launch(void (*kernel)(Operands<T>, Shape), const Grid& grid,
+                               const Operands<T>& operands, const Shape& shape) {
+  launch_function(reinterpret_cast<const void*>(kernel), grid, operands, shape);
 }
 
 /// Calls `visit` with the head dimension as a constant; ladder::run() refuses others than these.

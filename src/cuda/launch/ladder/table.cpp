@@ -21,7 +21,9 @@ std::vector<Rung>& table() {
                                v2_rung(),
                                half_f16_rung(),
                                half_bf16_rung(),
-                               half_f16_accumulate_rung()};
+                               half_f16_accumulate_rung(),
+                               sm90_minimal_f16_rung(),
+                               sm90_minimal_bf16_rung()};
     for (Rung& rung : built) rung.code_lines = code_lines(rung.source);
     return built;
   }();
@@ -78,7 +80,11 @@ const Rung& rung_named(std::string_view name) {
               "rung is '" + std::string(name) + "': it must be one of " + names);
 }
 
-void add_rung(const Rung& rung) { table().push_back(rung); }
+void add_rung(const Rung& rung, std::string_view before) {
+  const auto at = std::find_if(table().begin(), table().end(),
+                               [&](const Rung& other) { return other.name == before; });
+  table().insert(at, rung);
+}
 
 void run(const Rung& rung, const Shape& shape, const Memory& memory, cudaStream_t stream) {
   check(rung, shape, memory);

@@ -10,7 +10,7 @@
 
 namespace tilefold::cuda::ptx {
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__device__)  // a device compiler, or a host that plays one
 template <int count> __device__ __forceinline__ void setmaxnreg_inc() {
   static_assert(count % 8 == 0 && count >= 24 && count <= 256);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
