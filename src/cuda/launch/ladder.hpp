@@ -40,11 +40,11 @@ struct Traffic {
 enum class Part { story, aside };
 
 struct Rung {
-  std::string_view name;    // "v2"
-  std::string_view adds;    // what it has and the rung before it has not
-  std::string_view source;  // its kernel, a path in the repository
-  int code_lines;           // of that file, neither blank nor comment alone
-  Element element;          // of queries, keys, values and output
+  std::string_view name;               // "v2"
+  std::string_view adds;               // what it has and the rung before it has not
+  std::string_view source;             // its kernel, a path in the repository
+  int code_lines;                      // of that file, neither blank nor comment alone
+  Element element;                     // of queries, keys, values and output
   Element weights = Element::float32;  // what P is rounded to before its product with V
   Part part = Part::story;
   std::size_t (*workspace_bytes)(const Shape&);

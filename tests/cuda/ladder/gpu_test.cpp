@@ -341,6 +341,20 @@ TEST(LadderTable, TrafficIsWhatTheTextDerives) {
   EXPECT_EQ(rung_named("v2").traffic(shape).requested, tensors / 2 + 64 * tensors / 2);
   EXPECT_EQ(rung_named("half_f16").traffic(shape).requested,
             rung_named("v2").traffic(shape).requested / 2);
+  // 16 bits and tiles of 128 query rows.
+  bench::add_production_rungs();
+  for (const char* name : {"sm80_f16", "sm90_minimal_bf16"}) {
+    EXPECT_EQ(rung_named(name).traffic(shape).compulsory, tensors / 2);
+    EXPECT_EQ(rung_named(name).traffic(shape).requested, tensors / 4 + 32 * tensors / 4);
+  }
+}
+
+TEST(LadderTable, OnlyTheFirstTwoRungsNeedWorkspace) {
+  bench::add_production_rungs();
+  const Shape shape = {.batch = 4, .heads = 32, .query_length = 4096, .key_length = 4096};
+  for (const Rung& rung : rungs())
+    EXPECT_EQ(rung.workspace_bytes(shape) > 0, rung.name == "naive" || rung.name == "v1")
+        << rung.name;
 }
 
 // What the names below the line of the story are for: a reader's table goes from rung to rung.
