@@ -69,28 +69,31 @@ LadderOptions chosen(const Arguments& arguments) {
   return options;
 }
 
-/// This program again, asked to launch each rung once, on the shape of the arguments.
-std::string profiled_command(const LadderOptions& options, bool inside_tool) {
+/// This program again, asked to launch each of these rungs once, on the first shape.
+std::string profiled_command(const LadderOptions& options, const std::vector<std::string>& rungs,
+                             bool inside_tool) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::string command = fmt::format("'{}'{} --once --seq {} --head-dim {} --tokens {} --hidden {}",
                                     self, inside_tool ? " ladder" : "", options.sequences.at(0),
                                     options.head_dims.at(0), options.tokens, options.hidden);
   if (options.masks.at(0) == Visible::causal) command += " --causal";
-  for (const std::string& rung : options.rungs) command += " --rung " + rung;
+  for (const std::string& rung : rungs) command += " --rung " + rung;
   return command;
 }
 
-void run_profile(const Arguments& arguments, const LadderOptions& options, const char* command_line,
-                 bool inside_tool) {
+void run_profile(const Arguments& arguments, LadderOptions options, const char* command_line,
+                 bool inside_tool, const MakeProgress& make_progress) {
+  if (arguments.sweep) options.sequences = {4096};
   const std::vector<std::string> rungs = rung_names(options);
-  const auto counters = profile(profiled_command(options, inside_tool), rungs);
+  const auto counters = profile(profiled_command(options, rungs, inside_tool), rungs,
+                                make_progress ? make_progress() : ProfileProgress());
   fmt::print("{}", to_table(counters));
-  if (!arguments.counters.empty())
-    write_file(arguments.counters,
-               to_csv(counters,
-                      fmt::format("{}; {}; {} tokens, head dimension {}{}", command_line,
-                                  ladder_device(), options.sequences.at(0), options.head_dims.at(0),
-                                  options.masks.at(0) == Visible::causal ? ", causal" : "")));
+  if (arguments.counters.empty()) return;
+  const char* const mask = options.masks.at(0) == Visible::causal ? ", causal" : "";
+  write_file(arguments.counters,
+             to_csv(counters, fmt::format("{}; {}; {} tokens, head dimension {}{}", command_line,
+                                          ladder_device(), options.sequences.at(0),
+                                          options.head_dims.at(0), mask)));
 }
 
 void run(const Arguments& arguments, const char* command_line, bool inside_tool,
@@ -107,7 +110,8 @@ void run(const Arguments& arguments, const char* command_line, bool inside_tool,
   fmt::print("{}", to_table(report));
   std::fflush(stdout);
   if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(report));
-  if (arguments.with_profile) run_profile(arguments, options, command_line, inside_tool);
+  if (arguments.with_profile)
+    run_profile(arguments, options, command_line, inside_tool, make_progress);
 }
 
 }  // namespace
@@ -142,7 +146,7 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
                      "Also write each row to this file, as it is measured");
   command.add_option("--svg", arguments->svg, "Also draw TFLOPS to this file");
   command.add_flag("--profile", arguments->with_profile,
-                   "Hardware counters of the first shape, through ncu");
+                   "Hardware counters through ncu, of the first shape; of a sweep, at 4096 tokens");
   command.add_option("--counters", arguments->counters,
                      "With --profile, also write them to this CSV");
   command.add_flag("--once", arguments->once,

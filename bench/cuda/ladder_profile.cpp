@@ -24,13 +24,16 @@ struct Close {
   void operator()(std::FILE* file) const { pclose(file); }
 };
 
-/// What a command prints; nothing where it cannot start.
-std::string output_of(const std::string& command) {
+/// What a command prints; nothing where it cannot start. `on_line` sees each piece as it comes.
+std::string output_of(const std::string& command,
+                      const std::function<void(const std::string&)>& on_line = {}) {
   const std::unique_ptr<std::FILE, Close> pipe(popen((command + " 2>&1").c_str(), "r"));
   std::string text;
   std::array<char, 4096> part;
-  while (pipe && std::fgets(part.data(), int(part.size()), pipe.get()) != nullptr)
+  while (pipe && std::fgets(part.data(), int(part.size()), pipe.get()) != nullptr) {
     text += part.data();
+    if (on_line) on_line(part.data());
+  }
   return text;
 }
 
@@ -208,19 +211,24 @@ std::vector<LadderCounters> parse_counters(const std::string& text,
   return counters;
 }
 
-std::vector<LadderCounters> profile(const std::string& command,
-                                    std::span<const std::string> rungs) {
+std::vector<LadderCounters> profile(const std::string& command, std::span<const std::string> rungs,
+                                    const ProfileProgress& progress) {
   const fs::path found = find_ncu();
   if (found.empty())
     throw Error(ErrorCode::unsupported,
                 "--profile needs ncu (Nsight Compute): it is not on PATH, in CUDA_HOME, in "
                 "/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; TILEFOLD_NCU may name it");
   const std::string ncu = "LC_ALL=C '" + found.string() + "'";
+  std::size_t begun = 0;
+  const auto on_line = [&](const std::string& line) {
+    if (!progress || !holds(line, "==PROF== Profiling \"rung_marker\"")) return;
+    if (begun < rungs.size())
+      progress(double(begun) / double(rungs.size()), "ncu: " + rungs[begun]);
+    ++begun;
+  };
   // The card's clocks stay as they are: they are not ours to lock.
-  return parse_counters(
-      output_of(ncu + " --clock-control none --csv --print-units base --metrics " +
-                metrics_to_ask(ncu) + " " + command),
-      rungs);
+  const std::string how = " --clock-control none --csv --print-units base --metrics ";
+  return parse_counters(output_of(ncu + how + metrics_to_ask(ncu) + " " + command, on_line), rungs);
 }
 
 std::string to_table(std::span<const LadderCounters> counters) {

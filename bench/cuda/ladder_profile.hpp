@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,9 +29,12 @@ std::filesystem::path find_ncu(const std::filesystem::path& root = "/");
 std::vector<LadderCounters> parse_counters(const std::string& text,
                                            std::span<const std::string> rungs);
 
+using ProfileProgress = std::function<void(double part, const std::string& note)>;
+
 /// Runs `command`, which launches these rungs, under ncu; throws Error(unsupported) where ncu is
 /// not installed or may not read the counters.
-std::vector<LadderCounters> profile(const std::string& command, std::span<const std::string> rungs);
+std::vector<LadderCounters> profile(const std::string& command, std::span<const std::string> rungs,
+                                    const ProfileProgress& progress = {});
 
 std::string to_table(std::span<const LadderCounters> counters);
 /// A comment line with `head`, the names of the columns, one line a kernel.

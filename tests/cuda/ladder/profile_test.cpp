@@ -146,5 +146,38 @@ TEST_F(FoundNcu, WhereToolkitsAndNsightComputeInstallIt) {
   unsetenv("TILEFOLD_NCU");
 }
 
+// A card that has only one of the five counters, under its older name.
+TEST_F(FoundNcu, IsAskedForWhatTheCardHas) {
+  setenv("PATH", "/usr/bin:/bin", 1);
+  const fs::path ncu = install("opt/nvidia/nsight-compute/2025.3.0");
+  std::ofstream(ncu)
+      << "#!/bin/sh\n"
+         "if [ \"$1\" = --query-metrics ]; then\n"
+         "  echo 'sm__inst_executed_pipe_tensor   Counter   inst   # of instructions'\n"
+         "  exit\n"
+         "fi\n"
+         "echo '==PROF== Profiling \"rung_marker\" - 0: 0%....100% - 1 pass'\n"
+         "cat <<'END'\n"
+      << head << line(0, marker, "x", "0")
+      << line(1, v2, "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", "12.5")
+      << "END\necho \"$@\" > '" << (root_ / "arguments").string() << "'\n";
+  fs::permissions(ncu, fs::perms::owner_all);
+  setenv("TILEFOLD_NCU", ncu.c_str(), 1);
+  std::vector<std::string> notes;
+  const std::vector<std::string> rungs = {"v2"};
+  const auto counters = profile("program --once", rungs,
+                                [&](double, const std::string& note) { notes.push_back(note); });
+  ASSERT_EQ(counters.size(), 1u);
+  EXPECT_EQ(counters[0].tensor_pipe_percent, "12.5");
+  EXPECT_EQ(counters[0].device_bytes, "-");
+  EXPECT_EQ(notes, std::vector<std::string>{"ncu: v2"});
+  std::string arguments;
+  std::ifstream file(root_ / "arguments");
+  std::getline(file, arguments);
+  EXPECT_EQ(arguments,
+            "--clock-control none --csv --print-units base --metrics "
+            "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active program --once");
+}
+
 }  // namespace
 }  // namespace tilefold::bench
