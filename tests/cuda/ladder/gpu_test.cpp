@@ -126,13 +126,19 @@ std::int64_t row_begin(const Shape& shape, int head, int length, int row) {
   return shape.head_offset(head, length) + row * shape.row_stride();
 }
 
+/// What the kernels' keys_seen() has to say, from the definition: j <= i + Sk - Sq.
+int keys_seen(const Shape& shape, int query) {
+  if (shape.visible == Visible::all_keys) return shape.key_length;
+  return std::clamp(query + shape.key_length - shape.query_length + 1, 0, shape.key_length);
+}
+
 /// One row in float64: its output, zeros where it sees no key, and sum_j p_j |v_j|, the scale of
 /// what rounding P may do.
 struct ExactRow {
   std::vector<double> out, size;
 };
 ExactRow exact_row(const Shape& shape, const Inputs& inputs, int head, int query) {
-  const int seen = shape.keys_seen(query);
+  const int seen = keys_seen(shape, query);
   std::vector<double> weights(std::size_t(seen), 0.0);
   ExactRow row{std::vector<double>(std::size_t(shape.head_dim)),
                std::vector<double>(std::size_t(shape.head_dim))};

@@ -44,12 +44,12 @@ TYPED_TEST(RingOf, ProducerAndConsumerNeverMeetInABuffer) {
   int made = 0, used = 0;
   // The producer runs as far ahead as it may before each step of the consumer.
   for (; used < 40; ++used) {
-    while (empty[producer.stage].over(producer.phase ^ 1u)) {
+    while (made <= used + stages && empty[producer.stage].over(producer.phase ^ 1u)) {
       holds[producer.stage] = made++;
       full[producer.stage].arrive();
       producer.advance();
     }
-    EXPECT_EQ(made, used + stages) << "the producer must be a whole ring ahead, and no more";
+    ASSERT_EQ(made, used + stages) << "the producer must be a whole ring ahead, and no more";
     ASSERT_TRUE(full[consumer.stage].over(consumer.phase)) << "use " << used;
     EXPECT_EQ(holds[consumer.stage], used);
     empty[consumer.stage].arrive();
