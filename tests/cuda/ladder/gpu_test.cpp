@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda::ladder {
+
+/// What a test's list calls a rung.
+void PrintTo(const Rung& rung, std::ostream* out) { *out << rung.name; }
 
 namespace {
 
