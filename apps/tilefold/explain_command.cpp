@@ -7,6 +7,7 @@
 #include "command.hpp"
 #include "option_checks.hpp"
 #include "problem_arguments.hpp"
+#include "support/device_description.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::cli {
@@ -17,7 +18,7 @@ struct Arguments {
   std::int64_t batch = 1, query_heads = 8, kv_heads = 0, query_length = 1024, key_length = 0;
   std::int64_t head_dim = 64, value_dim = 0, pages = 0, page_size = 16;
   std::string dtype = "bf16", kv_dtype, out_dtype;
-  bool view_of_key = false, lse = false, json = false;
+  bool view_of_key = false, lse = false, device_lengths = false, json = false;
   ProblemArguments problem;
 };
 
@@ -62,6 +63,10 @@ void refuse_idle_options(const CLI::App& command, const ProblemArguments& p) {
       refuse("--batch", "does not go with --cu-seqlens-q, which holds the sequences");
   }
   if (pages) refuse("--key-length", "does not go with pages, whose table holds the lengths");
+  if (p.backend != "cuda") refuse("--device-lengths", "needs --backend cuda");
+  if (!pages && p.cu_seqlens_q.empty() && p.cu_seqlens_k.empty() && p.query_lengths.empty() &&
+      p.key_lengths.empty())
+    refuse("--device-lengths", "needs lengths, borders or a page table");
   if (!p.cu_seqlens_k.empty())
     refuse("--key-length", "does not go with --cu-seqlens-k, which holds the lengths");
 }
@@ -87,7 +92,8 @@ void explain(const Arguments& given) {
   const OutputDescription d = describe_outputs(problem, a.out_dtype);
   t.out = OutputView(nullptr, d.out_dtype, d.out_shape);
   if (a.lse || a.problem.partial) t.lse = OutputView(nullptr, d.lse_dtype, d.lse_shape);
-  const Plan plan = tilefold::plan(problem);
+  const auto home = a.device_lengths ? testing::LengthHome::device : testing::LengthHome::host;
+  const Plan plan = testing::plan_where_it_runs(problem, home);
   fmt::print("{}\n", a.json ? plan.explain_json() : plan.explain());
 }
 
@@ -115,6 +121,9 @@ void add_explain(CLI::App& tool) {
   command->add_flag("--value-view", a->view_of_key,
                     "The value is the first --value-dim columns of the key");
   command->add_flag("--lse", a->lse, "The log-sum-exp is wanted too");
+  command->add_flag("--device-lengths", a->device_lengths,
+                    "With --backend cuda: lengths and page tables are on the device, and the "
+                    "lengths given are their capacities");
   a->problem.add_to(*command);
   command->add_flag("--json", a->json, "Prints one JSON object");
   command->callback([a, command] {

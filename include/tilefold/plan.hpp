@@ -48,7 +48,8 @@ class Plan {
   std::string explain() const;
   /// The same as a JSON object.
   std::string explain_json() const;
-  /// Tiles none, partial and full, counted from the mask alone.
+  /// Tiles none, partial and full, counted from the mask alone. Lengths on a device count as their
+  /// capacities: none of them is read.
   TileCounts count_tiles() const;
   const char* kernel() const;
   std::size_t workspace_bytes() const;

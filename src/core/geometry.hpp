@@ -61,6 +61,10 @@ struct Geometry {
 /// null: a description plans as well as tensors do.
 Geometry resolve(const Problem& problem);
 
+/// The geometry with lengths on a device replaced by their capacities: what sizes work lists and
+/// workspaces, and bounds counts from above.
+Geometry sized_by_capacity(const Geometry& geometry, const Options& options);
+
 /// What only run() can check: pointers present, aligned, outputs that overlap nothing.
 void check_memory(const Tensors& tensors);
 

@@ -170,4 +170,20 @@ void check_same_lengths(const Geometry& geometry, const Tensors& given, const Op
   }
 }
 
+Geometry sized_by_capacity(const Geometry& geometry, const Options& options) {
+  Geometry sized = geometry;
+  if (!geometry.lengths_on_device) return sized;
+  Sequence largest;
+  largest.query_length = geometry.max_query_length;
+  largest.key_length = geometry.max_key_length;
+  largest.offset = geometry.max_key_length - geometry.max_query_length;
+  if (const auto& positions = options.positions) {
+    largest.query_start = int(positions->query.start);
+    largest.key_start = int(positions->key.start);
+    largest.offset = int(positions->offset);
+  }
+  sized.sequences.assign(std::size_t(geometry.batch), largest);
+  return sized;
+}
+
 }  // namespace tilefold::core

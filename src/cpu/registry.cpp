@@ -52,11 +52,17 @@ constexpr int tiles_of_block = 64;
 
 template <class F> planner::Candidate candidate(const TileKernel<F>& kernel) {
   const Rates& r = rates_of(kernel.name());
-  return {kernel.name(),    Backend::cpu,
-          kernel.element(), {kernel.lanes(), kernel.tile_keys(), tiles_of_block * kernel.lanes()},
-          r.instructions,   r.flops,
-          r.exponentials,   r.cache_bytes,
-          r.reuse};
+  return {kernel.name(),
+          Backend::cpu,
+          kernel.element(),
+          {kernel.lanes(), kernel.tile_keys(), tiles_of_block * kernel.lanes()},
+          r.instructions,
+          r.flops,
+          r.exponentials,
+          r.cache_bytes,
+          r.reuse,
+          nullptr,
+          "cpu"};
 }
 
 // VDPBF16PS issues every second cycle on Intel's server cores, where it gains nothing over f32

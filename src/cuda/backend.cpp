@@ -18,10 +18,17 @@ namespace tilefold::cuda {
 namespace {
 
 // Fastest family first.
+struct Family {
+  const char* name;
+  std::span<const ForwardKernel> kernels;
+  int score_passes;  // through shared memory
+};
+std::vector<Family> families() { return {{"sm80", sm80_kernels(), 0}, {"any", any_kernels(), 3}}; }
+
 std::vector<const ForwardKernel*> all_kernels() {
   std::vector<const ForwardKernel*> all;
-  for (const ForwardKernel& kernel : sm80_kernels()) all.push_back(&kernel);
-  for (const ForwardKernel& kernel : any_kernels()) all.push_back(&kernel);
+  for (const Family& family : families())
+    for (const ForwardKernel& kernel : family.kernels) all.push_back(&kernel);
   return all;
 }
 const std::vector<const ForwardKernel*>& table() {
@@ -31,7 +38,7 @@ const std::vector<const ForwardKernel*>& table() {
 
 std::optional<std::string> device_refusal(Device device) {
   const DeviceReport& report = device_report();
-  if (report.devices.empty()) return report.absence;
+  if (report.devices.empty()) return std::nullopt;
   if (device.index < 0 || device.index >= int(report.devices.size()))
     return "there is no " + to_string(device) + ": this machine has " +
            std::to_string(report.devices.size()) + " CUDA devices";
@@ -116,10 +123,13 @@ void check_device_values(const ForwardPlan& plan, void* stream) {
 std::span<const planner::Candidate> kernels() {
   static const std::vector<planner::Candidate> candidates = [] {
     std::vector<planner::Candidate> all;
-    for (const ForwardKernel* kernel : table()) {
-      all.push_back(kernel->candidate);
-      all.back().limits = limits;
-    }
+    for (const Family& family : families())
+      for (const ForwardKernel& kernel : family.kernels) {
+        all.push_back(kernel.candidate);
+        all.back().limits = limits;
+        all.back().family = family.name;
+        all.back().score_passes = family.score_passes;
+      }
     return all;
   }();
   return candidates;
@@ -134,22 +144,31 @@ Presence presence() {
   return found;
 }
 
-int multiprocessors(Device device) {
+Card card(Device device) {
   const auto& devices = device_report().devices;
-  if (device.index < 0 || device.index >= int(devices.size())) return 132;
-  return devices[std::size_t(device.index)].multiprocessors;
+  // The vendor's figures: 141 GB of HBM3e at 4.8 TB/s, 132 multiprocessors, boost clock 1980 MHz.
+  if (device.index < 0 || device.index >= int(devices.size()))
+    return {"NVIDIA H200", false, 132, 4.8e12, 1.98e9};
+  const DeviceProperties& p = devices[std::size_t(device.index)];
+  return {p.name, true, p.multiprocessors, p.bytes_per_second, p.cycles_per_second};
+}
+
+void require_device(Device device) {
+  if (const std::string& absence = device_report().absence; !absence.empty())
+    throw Error(ErrorCode::unsupported, absence);
+  if (const auto reason = device_refusal(device)) throw Error(ErrorCode::unsupported, *reason);
 }
 
 planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,
                                 const Problem& problem) {
-  const core::Geometry sized = sized_by_capacity(geometry);
+  const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
   planner::Schedule schedule;
   schedule.tile = table()[std::size_t(kernel_index)]->candidate.tile;
   number_items(sized, schedule);
   schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
                             ? invariant_split
                             : choose_split(sized, schedule.items(), schedule.tile.tile_keys,
-                                           multiprocessors(problem.tensors.query.device()));
+                                           card(problem.tensors.query.device()).multiprocessors);
   number_items(sized, schedule);
   if (schedule.items() > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +

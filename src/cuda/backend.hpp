@@ -28,8 +28,20 @@ struct Presence {
 };
 Presence presence();
 
-/// Multiprocessors of a device; those of an H200 (132) where it is absent.
-int multiprocessors(Device device);
+/// The figures of a card that plans and roofs need. Where a machine has no CUDA device, plans are
+/// made for an H200 and say so.
+struct Card {
+  std::string name;
+  bool here = true;  // false: assumed
+  int multiprocessors = 0;
+  double bytes_per_second = 0;   // of device memory, from its clock and its bus width
+  double cycles_per_second = 0;  // of a multiprocessor, at most
+};
+Card card(Device device);
+
+/// Throws Error(unsupported) where the device is not there, with the reason. plan() needs none,
+/// prepare() and run() do.
+void require_device(Device device);
 
 /// The schedule for a kernel. Lengths on the device: sized by the capacities.
 planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,

@@ -12,7 +12,8 @@ namespace {
 
 std::span<const planner::Candidate> kernels() { return {}; }
 Presence presence() { return {{}, "this build has no CUDA backend"}; }
-int multiprocessors(Device) { return 0; }
+Card card(Device) { refuse(); }
+void require_device(Device) { refuse(); }
 planner::Schedule make_schedule(const core::Geometry&, int, const Problem&) { refuse(); }
 std::size_t workspace_bytes(const Execution&) { refuse(); }
 std::shared_ptr<Prepared> prepare(const Execution&) { refuse(); }

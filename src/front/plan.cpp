@@ -41,7 +41,7 @@ struct Plan::State {
   core::Geometry geometry;
   planner::Schedule schedule;
   int kernel_index = 0;  // in all_kernels()
-  int threads = 1;       // or multiprocessors
+  int threads = 1;       // CPU backend
   std::size_t workspace_bytes = 0;
   OwnedMemory workspace;
   std::shared_ptr<cuda::Prepared> prepared;
@@ -56,10 +56,10 @@ struct Plan::State {
   void prepare_cuda(const RunOptions& options);
   void run_on_cpu(const Tensors& tensors, const RunOptions& options);
   void run_on_cuda(const Tensors& tensors, const RunOptions& options);
+  planner::Machine machine() const;
   planner::Explanation explain() const {
     planner::Explanation e =
-        planner::explain(all_kernels(), kernel_index, geometry, problem, schedule);
-    e.threads = threads;
+        planner::explain(all_kernels(), kernel_index, geometry, problem, schedule, machine());
     e.workspace_bytes = workspace_bytes;
     return e;
   }
@@ -72,8 +72,20 @@ void Plan::State::make_cpu_schedule() {
   workspace_bytes = cpu::workspace_bytes(geometry, schedule, kernel_index, threads);
 }
 
+planner::Machine Plan::State::machine() const {
+  planner::Machine machine;
+  machine.cores = threads;
+  if (!on_cuda()) return machine;
+  const cuda::Card card = cuda::card(problem.tensors.query.device());
+  return {planner::Machine::Kind::gpu,
+          card.name,
+          card.here,
+          card.multiprocessors,
+          card.bytes_per_second,
+          card.cycles_per_second};
+}
+
 void Plan::State::make_cuda_schedule() {
-  threads = cuda::multiprocessors(problem.tensors.query.device());
   schedule = cuda::make_schedule(geometry, kernel_index - first_cuda_kernel(), problem);
   workspace_bytes = cuda::workspace_bytes(on_device());
 }
@@ -94,9 +106,8 @@ std::string Plan::explain() const { return planner::to_text(state_->explain()); 
 std::string Plan::explain_json() const { return planner::to_json(state_->explain()); }
 
 TileCounts Plan::count_tiles() const {
-  return planner::count_work(state_->geometry, state_->schedule,
-                             state_->problem.options.mask.node())
-      .tiles;
+  const core::Geometry sized = core::sized_by_capacity(state_->geometry, state_->problem.options);
+  return planner::count_work(sized, state_->schedule, state_->problem.options.mask.node()).tiles;
 }
 
 const char* Plan::kernel() const { return state_->kernel().name; }
@@ -108,6 +119,7 @@ void Plan::prepare() {
     if (!s.workspace && s.workspace_bytes != 0) s.workspace = allocate(s.workspace_bytes);
     return;
   }
+  cuda::require_device(s.problem.tensors.query.device());
   if (!s.prepared) s.prepared = cuda::prepare(s.on_device());
   if (s.prepared->workspace() == nullptr && s.workspace_bytes != 0)
     s.prepared->allocate_workspace(s.workspace_bytes);
@@ -139,6 +151,7 @@ void Plan::State::run_on_cuda(const Tensors& tensors, const RunOptions& options)
   if (options.visited != nullptr)
     throw Error(ErrorCode::unsupported,
                 "run() got `visited`: the CUDA backend counts no tiles, see Plan::count_tiles()");
+  cuda::require_device(problem.tensors.query.device());
   cuda::check_pointers(tensors);
   prepare_cuda(options);
   void* memory = options.workspace.data != nullptr ? options.workspace.data : prepared->workspace();

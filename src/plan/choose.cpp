@@ -1,5 +1,8 @@
 #include "plan/choose.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "tilefold/error.hpp"
 
 namespace tilefold::planner {
@@ -19,13 +22,16 @@ bool exact_in(DType compute, const core::Geometry& g, const Tensors& t) {
   return g.query_dtype == compute && fits(g.key_dtype) && fits(g.value_dtype) && !descaled;
 }
 
+std::string asks_for(Backend wanted) {
+  return std::string("options.backend asks for ") + (wanted == Backend::cpu ? "cpu" : "cuda");
+}
+
 }  // namespace
 
 std::optional<std::string> refusal(const Candidate& candidate, const core::Geometry& geometry,
                                    const Problem& problem) {
   const Backend wanted = problem.options.backend;
-  if (wanted != Backend::automatic && wanted != candidate.backend)
-    return std::string("options.backend asks for ") + (wanted == Backend::cpu ? "cpu" : "cuda");
+  if (wanted != Backend::automatic && wanted != candidate.backend) return asks_for(wanted);
   const bool on_host = problem.tensors.query.device() == Device::cpu();
   if (on_host != (candidate.backend == Backend::cpu))
     return "the tensors are on " + to_string(problem.tensors.query.device());
@@ -48,15 +54,51 @@ std::optional<std::string> refusal(const Candidate& candidate, const core::Geome
   return candidate.limits ? candidate.limits(candidate, geometry, problem) : std::nullopt;
 }
 
+std::vector<GroupedRefusal> grouped(std::span<const KernelRefusal> refusals) {
+  struct Group {
+    const KernelRefusal* first;
+    int count;
+  };
+  std::vector<Group> groups;
+  for (const KernelRefusal& r : refusals) {
+    const auto same = [&](const Group& g) {
+      return std::strcmp(g.first->kernel->family, r.kernel->family) == 0 &&
+             g.first->reason == r.reason;
+    };
+    const auto found = std::find_if(groups.begin(), groups.end(), same);
+    if (found != groups.end())
+      ++found->count;
+    else
+      groups.push_back({&r, 1});
+  }
+  std::vector<GroupedRefusal> all;
+  for (const Group& g : groups) {
+    const Candidate& kernel = *g.first->kernel;
+    all.push_back({g.count == 1 ? std::string(kernel.name)
+                                : kernel.family + (" (" + std::to_string(g.count)) + " kernels)",
+                   g.first->reason});
+  }
+  return all;
+}
+
 int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,
            const Problem& problem) {
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (!refusal(candidates[i], geometry, problem)) return int(i);
+  // What the caller ruled out is no news, unless there is nothing else.
+  std::vector<KernelRefusal> asked, others;
+  for (const Candidate& candidate : candidates) {
+    const bool wanted = problem.options.backend == Backend::automatic ||
+                        problem.options.backend == candidate.backend;
+    (wanted ? asked : others).push_back({&candidate, *refusal(candidate, geometry, problem)});
+  }
   std::string reasons;
-  for (const Candidate& candidate : candidates)
-    reasons += std::string(reasons.empty() ? "" : "; ") + candidate.name + ": " +
-               *refusal(candidate, geometry, problem);
-  throw Error(ErrorCode::unsupported, "no kernel computes this problem: " + reasons);
+  for (const GroupedRefusal& group : grouped(asked.empty() ? others : asked))
+    reasons += (reasons.empty() ? "" : "; ") + group.who + ": " + group.reason;
+  const bool chosen = problem.options.backend != Backend::automatic && !asked.empty();
+  throw Error(ErrorCode::unsupported,
+              (chosen ? asks_for(problem.options.backend) + ": " : std::string()) +
+                  "no kernel computes this problem: " + reasons);
 }
 
 }  // namespace tilefold::planner

@@ -54,12 +54,13 @@ double compulsory_bytes(const core::Geometry& g, bool lse) {
          keys * (g.head_dim * bytes_of(g.key_dtype) + g.value_dim * bytes_of(g.value_dtype));
 }
 
-// A product of two elements costs their share of a refill of the registers; scores are written once
-// and read twice, as f32 (f64 for f64 inputs).
+// A product of two elements costs their share of a refill of the registers; scores pass as f32 (f64
+// for f64 inputs).
 double cache_bytes(const core::Geometry& g, const Candidate& kernel, double pairs) {
   const double sum_bytes = g.computes_in_double() ? 8 : 4;
   const double products = double(g.head_dim + g.value_dim);
-  return pairs * (products * bytes_of(kernel.compute) / kernel.reuse + 3 * sum_bytes);
+  return pairs *
+         (products * bytes_of(kernel.compute) / kernel.reuse + kernel.score_passes * sum_bytes);
 }
 
 std::string counted(double value, const char* unit) {
@@ -81,10 +82,27 @@ const char* Roofs::binding() const {
   return most == memory ? "memory" : "cache";
 }
 
-Explanation explain(std::span<const Candidate> candidates, int chosen,
-                    const core::Geometry& geometry, const Problem& problem,
-                    const Schedule& schedule) {
+namespace {
+
+double memory_bytes_per_cycle(const Machine& machine) {
+  if (machine.kind == Machine::Kind::cpu) return assumed_memory_bytes_per_cycle;
+  return machine.bytes_per_second / machine.cycles_per_second;
+}
+
+Roofs roofs_of(const Explanation& e, const core::Geometry& g, const Candidate& kernel) {
+  const double pairs = double(e.work.pairs);
+  const double cores = e.machine.kind == Machine::Kind::gpu ? e.machine.cores : 1;
+  return {e.bytes / memory_bytes_per_cycle(e.machine), e.flops / (kernel.flops_per_cycle * cores),
+          pairs / (kernel.exponentials_per_cycle * cores),
+          cache_bytes(g, kernel, pairs) / (kernel.cache_bytes_per_cycle * cores)};
+}
+
+}  // namespace
+
+Explanation explain(std::span<const Candidate> candidates, int chosen, const core::Geometry& given,
+                    const Problem& problem, const Schedule& schedule, const Machine& machine) {
   const Candidate& kernel = candidates[std::size_t(chosen)];
+  const core::Geometry geometry = core::sized_by_capacity(given, problem.options);
   Explanation e;
   e.kernel = kernel.name;
   e.instructions = kernel.instructions;
@@ -92,11 +110,14 @@ Explanation explain(std::span<const Candidate> candidates, int chosen,
   e.mask = problem.options.mask.text();
   e.score = describe_score(problem);
   e.layout = layout_name(geometry, problem.options.page_layout);
+  std::vector<KernelRefusal> rejected;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (int(i) == chosen) continue;
-    const auto reason = refusal(candidates[i], geometry, problem);
-    e.rejected.push_back({candidates[i].name, reason.value_or("slower here than " + e.kernel)});
+    const auto reason = refusal(candidates[i], given, problem);
+    rejected.push_back({&candidates[i], reason.value_or("slower here than " + e.kernel)});
+    e.rejected.push_back({candidates[i].name, rejected.back().reason});
   }
+  e.grouped = grouped(rejected);
   e.tile = schedule.tile;
   e.split_keys = schedule.split_keys;
   e.items = schedule.items();
@@ -104,18 +125,83 @@ Explanation explain(std::span<const Candidate> candidates, int chosen,
   const double pairs = double(e.work.pairs);
   e.flops = 2 * pairs * (geometry.head_dim + geometry.value_dim);
   e.bytes = compulsory_bytes(geometry, problem.tensors.lse.present());
-  e.roofs = {e.bytes / assumed_memory_bytes_per_cycle, e.flops / kernel.flops_per_cycle,
-             pairs / kernel.exponentials_per_cycle,
-             cache_bytes(geometry, kernel, pairs) / kernel.cache_bytes_per_cycle};
+  e.machine = machine;
+  e.by_capacity = given.lengths_on_device;
+  e.tensor_pipe = bits_of(kernel.compute) == 16;
+  e.roofs = roofs_of(e, geometry, kernel);
   return e;
 }
 
-std::string to_text(const Explanation& e) {
-  const auto percent = [](std::int64_t part, std::int64_t whole) {
-    return whole == 0 ? 0.0 : 100.0 * double(part) / double(whole);
-  };
+namespace {
+
+std::string work_text(const Explanation& e) {
+  const char* core = e.machine.kind == Machine::Kind::gpu ? "multiprocessor" : "thread";
+  return fmt::format("work       {} items on {} {}{}, {}\n", e.items, e.machine.cores, core,
+                     e.machine.cores == 1 ? "" : "s",
+                     e.split_keys ? fmt::format("rows split at every {} keys", e.split_keys)
+                                  : std::string("rows not split"));
+}
+
+std::string tiles_text(const Explanation& e) {
   const TileCounts& t = e.work.tiles;
   const std::int64_t all = t.none + t.partial + t.full;
+  const auto percent = [&](std::int64_t part) {
+    return all == 0 ? 0.0 : 100.0 * double(part) / double(all);
+  };
+  if (e.by_capacity)
+    return fmt::format(
+        "tiles met  at most {} of {} ({:.1f} %): lengths are on the device, counted by capacity\n",
+        t.full + t.partial, all, percent(t.full + t.partial));
+  return fmt::format("tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n",
+                     t.full, percent(t.full), t.partial, percent(t.partial), t.none,
+                     percent(t.none));
+}
+
+std::string counts_text(const Explanation& e) {
+  if (e.by_capacity)
+    return fmt::format("counts     at most {} in touched tiles, at most {}, workspace {}\n",
+                       counted(e.flops, "FLOP"), counted(e.bytes, "B"),
+                       counted(double(e.workspace_bytes), "B"));
+  return fmt::format("counts     {} in touched tiles, {} at least, workspace {}\n",
+                     counted(e.flops, "FLOP"), counted(e.bytes, "B"),
+                     counted(double(e.workspace_bytes), "B"));
+}
+
+const char* product_roof(const Explanation& e) {
+  return e.tensor_pipe ? "tensor pipe" : "multiply-add units";
+}
+
+std::string gpu_roofs_text(const Explanation& e) {
+  const auto time = [&](double cycles) {
+    return counted(1e6 * cycles / e.machine.cycles_per_second, "us");
+  };
+  const std::string binding = e.roofs.binding();
+  const Machine& m = e.machine;
+  return fmt::format(
+      "card       {}{}: {} of device memory, {} multiprocessors at up to {}\n"
+      "roofs      {} {}, exponential unit {}, shared memory {}, device memory {}{}: {} binds\n",
+      m.name, m.here ? "" : " (assumed: this machine has no CUDA device)",
+      counted(m.bytes_per_second, "B/s"), m.cores, counted(m.cycles_per_second, "Hz"),
+      product_roof(e), time(e.roofs.multiply), time(e.roofs.exponential), time(e.roofs.cache),
+      time(e.roofs.memory), e.by_capacity ? ", at most" : "",
+      binding == "multiply"      ? product_roof(e)
+      : binding == "exponential" ? "exponential unit"
+      : binding == "cache"       ? "shared memory"
+                                 : "device memory");
+}
+
+std::string cpu_roofs_text(const Explanation& e) {
+  return fmt::format(
+      "roofs      multiply {}, exponential {}, cache {}, memory {} (of one core; memory at an "
+      "assumed {:g} B a cycle): {} binds\n",
+      counted(e.roofs.multiply, "cycles"), counted(e.roofs.exponential, "cycles"),
+      counted(e.roofs.cache, "cycles"), counted(e.roofs.memory, "cycles"),
+      assumed_memory_bytes_per_cycle, e.roofs.binding());
+}
+
+}  // namespace
+
+std::string to_text(const Explanation& e) {
   std::string text = fmt::format("kernel     {} ({})\n", e.kernel, e.instructions);
   text += fmt::format("problem    {}\n", e.problem);
   text += fmt::format("layout     {}\n", e.layout);
@@ -123,24 +209,10 @@ std::string to_text(const Explanation& e) {
   text += fmt::format("score      {}\n", e.score);
   text += fmt::format("tiles      {} rows x {} keys, {} rows share a key tile\n",
                       e.tile.tile_queries, e.tile.tile_keys, e.tile.block_queries);
-  text += fmt::format("work       {} items on {} thread{}, {}\n", e.items, e.threads,
-                      e.threads == 1 ? "" : "s",
-                      e.split_keys ? fmt::format("rows split at every {} keys", e.split_keys)
-                                   : std::string("rows not split"));
-  text += fmt::format(
-      "tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n", t.full,
-      percent(t.full, all), t.partial, percent(t.partial, all), t.none, percent(t.none, all));
-  text += fmt::format("counts     {} in touched tiles, {} at least, workspace {}\n",
-                      counted(e.flops, "FLOP"), counted(e.bytes, "B"),
-                      counted(double(e.workspace_bytes), "B"));
-  text += fmt::format(
-      "roofs      multiply {}, exponential {}, cache {}, memory {} (of one core; memory at an "
-      "assumed {:g} B a cycle): {} binds\n",
-      counted(e.roofs.multiply, "cycles"), counted(e.roofs.exponential, "cycles"),
-      counted(e.roofs.cache, "cycles"), counted(e.roofs.memory, "cycles"),
-      assumed_memory_bytes_per_cycle, e.roofs.binding());
-  for (const RejectedKernel& r : e.rejected)
-    text += fmt::format("not        {}: {}\n", r.name, r.reason);
+  text += work_text(e) + tiles_text(e) + counts_text(e);
+  text += e.machine.kind == Machine::Kind::gpu ? gpu_roofs_text(e) : cpu_roofs_text(e);
+  for (const GroupedRefusal& r : e.grouped)
+    text += fmt::format("not        {}: {}\n", r.who, r.reason);
   return text;
 }
 
@@ -157,16 +229,23 @@ std::string to_json(const Explanation& e) {
                   {"block_queries", e.tile.block_queries}};
   json["split_keys"] = e.split_keys;
   json["items"] = e.items;
-  json["threads"] = e.threads;
+  json[e.machine.kind == Machine::Kind::gpu ? "multiprocessors" : "threads"] = e.machine.cores;
+  json["by_capacity"] = e.by_capacity;
   json["tiles"] = {
       {"full", e.work.tiles.full}, {"partial", e.work.tiles.partial}, {"none", e.work.tiles.none}};
   json["flops"] = e.flops;
   json["bytes"] = e.bytes;
   json["workspace_bytes"] = e.workspace_bytes;
+  // Of one CPU core, or of all multiprocessors of a GPU together.
   json["roofs_cycles"] = {{"multiply", e.roofs.multiply},
                           {"exponential", e.roofs.exponential},
                           {"cache", e.roofs.cache},
                           {"memory", e.roofs.memory}};
+  if (e.machine.kind == Machine::Kind::gpu)
+    json["card"] = {{"name", e.machine.name},
+                    {"here", e.machine.here},
+                    {"bytes_per_second", e.machine.bytes_per_second},
+                    {"cycles_per_second", e.machine.cycles_per_second}};
   json["binding_roof"] = e.roofs.binding();
   json["rejected"] = nlohmann::ordered_json::array();
   for (const RejectedKernel& r : e.rejected)

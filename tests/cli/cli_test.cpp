@@ -132,6 +132,24 @@ TEST_F(CliTest, CudaIsUnsupportedWhereThereIsNone) {
   expect_error({"ladder"}, 5, "built without CUDA");
 }
 
+TEST_F(CliTest, ExplainPlansForCudaWithoutADevice) {
+  const json info = json_of({"info", "--json"});
+  if (info.at("backends").size() == 1) GTEST_SKIP() << "this build has no CUDA backend";
+  const std::string text = text_of({"explain", "--backend", "cuda", "--head-dim", "128"});
+  for (const char* part : {"kernel     sm80 bf16 d128", "card       ", "multiprocessors",
+                           "tensor pipe", "shared memory", "device memory", " binds\n",
+                           "not        sm80 (14 kernels): it multiplies in f16"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("thread")));
+  const Words paged{
+      "explain", "--backend",      "cuda",    "--batch",          "2",   "--query-length",
+      "1",       "--pages",        "6",       "--page-size",      "4",   "--page-indptr",
+      "0,2,4",   "--page-indices", "0,1,2,3", "--last-page-size", "2,4", "--device-lengths"};
+  EXPECT_THAT(text_of(paged), HasSubstr("tiles met  at most 16 of 16"));
+  expect_error({"explain", "--device-lengths"}, 2, "--device-lengths needs --backend cuda");
+  expect_error({"explain", "--backend", "cuda", "--device-lengths"}, 2, "needs lengths");
+}
+
 // One query over one key: out is the value, whatever the scores.
 std::string case_line(const char* op, double value) {
   const json row = {{"shape", {1, 1, 8}}, {"data", json::array({1, 2, 3, 4, 5, 6, 7, 8})}};

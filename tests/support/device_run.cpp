@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "core/geometry.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/runtime/buffer.hpp"
 #include "support/tensor_memory.hpp"
@@ -97,21 +96,8 @@ class Twin {
 class DeviceProblem {
  public:
   DeviceProblem(const Problem& host, LengthHome lengths) : problem(host) {
-    Tensors& t = problem.tensors;
-    for (TensorView* tensor :
-         {&t.query, &t.key, &t.value, &t.query_descale.scale, &t.key_descale.scale,
-          &t.value_descale.scale, &t.sinks, &t.alibi_slopes, &t.bias})
-      move(*tensor);
-    move_output(t.out);
-    move_output(t.lse);
-    if (lengths == LengthHome::host) return;
-    const core::Geometry geometry = core::resolve(host);
-    problem.options.capacity.query_length = geometry.max_query_length;
-    problem.options.capacity.key_length = geometry.max_key_length;
-    for (TensorView* tensor : {&t.cu_seqlens_q, &t.cu_seqlens_k, &t.query_lengths, &t.key_lengths,
-                               &t.pages.table, &t.pages.indptr, &t.pages.indices,
-                               &t.pages.last_page_size, &t.query_starts, &t.key_starts})
-      move(*tensor);
+    if (lengths == LengthHome::device) state_capacities(problem);
+    each_moved_tensor(problem, lengths, [&](auto& tensor) { move(tensor); });
   }
 
   void finish() {
@@ -134,7 +120,7 @@ class DeviceProblem {
     tensor = TensorView(twins_.back()->data(), tensor.dtype(), tensor.shape(), tensor.strides(),
                         Device::cuda(0));
   }
-  void move_output(OutputView& tensor) {
+  void move(OutputView& tensor) {
     if (!on_host(tensor)) return;
     twins_.push_back(std::make_unique<Twin>(tensor));
     outputs_.push_back(twins_.back().get());
@@ -155,7 +141,7 @@ void compute(const Problem& problem, LengthHome lengths) {
   }
   if (const cuda::Presence here = cuda::presence(); !here.absence.empty())
     throw Error(ErrorCode::unsupported, here.absence);
-  core::resolve(problem);  // refusals of the problem itself come before any copy
+  plan_where_it_runs(problem, lengths);  // refusals come before any copy
   DeviceProblem device(problem, lengths);
   plan(device.problem).run(device.problem.tensors);
   device.finish();

@@ -4,12 +4,9 @@
 //   compute(problem, LengthHome::device);   // plans and runs; problem.options.backend says where
 #pragma once
 
-#include "tilefold/plan.hpp"
+#include "support/device_description.hpp"
 
 namespace tilefold::testing {
-
-/// Where a CUDA run finds lengths, page tables and starts.
-enum class LengthHome { host, device };
 
 /// plan() and run(). With Backend::cuda the tensors are copied to device 0, computed there and out
 /// and lse copied back, gaps included. Throws what plan() and run() throw, and Error(overlap) where

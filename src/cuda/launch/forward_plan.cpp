@@ -87,16 +87,6 @@ std::vector<float> packed(const TensorView& tensor) {
 
 }  // namespace
 
-core::Geometry sized_by_capacity(const core::Geometry& geometry) {
-  core::Geometry sized = geometry;
-  if (!geometry.lengths_on_device) return sized;
-  core::Sequence largest;
-  largest.query_length = geometry.max_query_length;
-  largest.key_length = geometry.max_key_length;
-  sized.sequences.assign(std::size_t(geometry.batch), largest);
-  return sized;
-}
-
 WorkspaceLayout::WorkspaceLayout(const core::Geometry& geometry,
                                  const planner::Schedule& schedule) {
   if (geometry.lengths_on_device)

@@ -14,9 +14,6 @@
 
 namespace tilefold::cuda {
 
-/// The geometry with lengths on the device replaced by their capacities.
-core::Geometry sized_by_capacity(const core::Geometry& geometry);
-
 /// Offsets into the workspace, in bytes.
 struct WorkspaceLayout {
   std::size_t sequences = 0, part_max = 0, part_sum = 0, part_out = 0, bytes = 0;

@@ -21,6 +21,9 @@ DeviceProperties properties_of(int device) {
   p.minor = all.minor;
   p.multiprocessors = all.multiProcessorCount;
   p.shared_bytes_a_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  p.bytes_per_second = 2e3 * attribute(cudaDevAttrMemoryClockRate, device) *
+                       (attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0);
+  p.cycles_per_second = 1e3 * attribute(cudaDevAttrClockRate, device);
   return p;
 }
 

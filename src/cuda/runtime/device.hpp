@@ -11,6 +11,8 @@ struct DeviceProperties {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   int shared_bytes_a_block = 0;  // at most, dynamic
+  double bytes_per_second = 0;   // of device memory: two transfers a clock over the whole bus
+  double cycles_per_second = 0;  // of a multiprocessor, at most
 };
 
 struct DeviceReport {
