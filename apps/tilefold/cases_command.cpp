@@ -18,40 +18,41 @@ namespace {
 struct Arguments {
   std::string backend = "cpu";
   std::string file;
-  bool strict = false, json = false;
+  bool plan_only = false, strict = false, json = false;
 };
 
-const char* status_name(testing::CaseStatus status) {
-  switch (status) {
-    case testing::CaseStatus::passed: return "passed";
-    case testing::CaseStatus::failed: return "failed";
-    default: return "unsupported";
-  }
-}
-
 void print_json(const testing::CasesSummary& summary) {
+  using testing::CaseStatus;
   nlohmann::ordered_json object;
   for (const auto status :
-       {testing::CaseStatus::passed, testing::CaseStatus::failed, testing::CaseStatus::unsupported})
-    object[status_name(status)] = summary.count(status);
+       {CaseStatus::passed, CaseStatus::failed, CaseStatus::planned, CaseStatus::unsupported})
+    object[name(status)] = summary.count(status);
   object["cases"] = nlohmann::ordered_json::array();
-  for (const testing::CaseReport& c : summary.reports)
+  for (const testing::CaseReport& c : summary.reports) {
+    auto refusals = nlohmann::ordered_json::array();
+    for (const testing::CaseRefusal& r : c.refusals)
+      refusals.push_back({{"dtype", r.dtype}, {"reason", r.reason}});
     object["cases"].push_back({{"id", c.id},
                                {"kind", c.kind},
                                {"op", c.op},
-                               {"status", status_name(c.status)},
+                               {"status", name(c.status)},
                                {"text", c.text},
-                               {"worst", c.worst}});
+                               {"worst", c.worst},
+                               {"refusals", refusals}});
+  }
   fmt::print("{}\n", object.dump(2));
 }
 
 void run_cases(const Arguments& a) {
   testing::CasesOptions options;
   if (a.backend == "cuda") {
-    if (!cuda::presence().absence.empty())
-      throw Error(ErrorCode::unsupported, cuda::presence().absence + ": cases --backend cpu");
+    const std::string absence = cuda::presence().absence;
+    if (cuda::kernels().empty() || (!a.plan_only && !absence.empty()))
+      throw Error(ErrorCode::unsupported, absence + ": cases --backend cpu");
     options.backend = Backend::cuda;
+    options.formulas = testing::Formulas::as_data;
   }
+  if (a.plan_only) options.execution = testing::Execution::plan;
   options.strictness = a.strict ? testing::Strictness::strict : testing::Strictness::lenient;
   std::ostringstream unused;
   const testing::CasesSummary summary =
@@ -63,9 +64,7 @@ void run_cases(const Arguments& a) {
   if (a.json) {
     print_json(summary);
   } else {
-    fmt::print("{} passed, {} failed, {} unsupported\n", summary.count(testing::CaseStatus::passed),
-               summary.count(testing::CaseStatus::failed),
-               summary.count(testing::CaseStatus::unsupported));
+    fmt::print("{}", summary.text());
   }
   if (!summary.ok()) throw Exit{ExitCode::check_failed};
 }
@@ -79,6 +78,8 @@ void add_cases(CLI::App& tool) {
   command->add_option("--backend", a->backend, "cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_flag("--plan-only", a->plan_only,
+                    "Plans and computes nothing; --backend cuda then needs no device");
   command->add_flag("--strict", a->strict, "An unsupported case is a failure");
   command->add_flag("--json", a->json, "Prints one JSON object");
   command->callback([a] { run_cases(*a); });

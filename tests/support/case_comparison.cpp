@@ -20,13 +20,17 @@ double CaseComparison::tolerance(const std::string& what) const {
 }
 
 void CaseComparison::note(double ratio, const std::string& text) {
+  if (holds_numbers_) keep_worst(ratio, text);
+}
+
+void CaseComparison::keep_worst(double ratio, const std::string& text) {
   if (!(ratio > worst_)) return;
   worst_ = ratio;
   text_ = text;
 }
 
 void CaseComparison::fail(const std::string& what) {
-  note(std::numeric_limits<double>::infinity(), what);
+  keep_worst(std::numeric_limits<double>::infinity(), what);
 }
 
 void CaseComparison::check_values(const std::string& what, const std::vector<double>& got,

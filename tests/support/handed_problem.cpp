@@ -67,11 +67,15 @@ TensorView float_tensor(TensorMemory& memory, const std::vector<double>& values)
   return tensor;
 }
 
-Mask mask_of(const HandedCase& c) {
+Mask data_mask_of(const HandedCase& c) {
   Mask mask;
   if (c.flag("causal")) mask = mask && causal();
   if (const auto window_of = c.lists.find("window"); window_of != c.lists.end())
     mask = mask && window(int(window_of->second[0]), int(window_of->second[1]));
+  return mask;
+}
+
+Mask code_mask_of(const HandedCase& c) {
   auto sequences = std::make_shared<std::vector<CaseMask::Sequence>>();
   if (const auto found = c.inputs.find("mask"); found != c.inputs.end()) {
     const CaseArray& array = found->second;
@@ -84,9 +88,8 @@ Mask mask_of(const HandedCase& c) {
       sequences->push_back({1, rows, keys, list->second[b]});
     }
   }
-  if (!sequences->empty())
-    mask = mask && tilefold::mask<Reading::elements>(CaseMask{sequences}, "the case's mask");
-  return mask;
+  if (sequences->empty()) return {};
+  return mask<Reading::elements>(CaseMask{sequences}, "the case's mask");
 }
 
 /// A [heads or 1, rows, keys] array in front of one sequence.
@@ -105,7 +108,8 @@ void add_options(const HandedCase& c, DType dtype, CaseProblem& drawn) {
     options.capacity.query_length = std::int64_t(c.numbers.at("max_seqlen_q"));
   if (c.numbers.count("max_seqlen_k"))
     options.capacity.key_length = std::int64_t(c.numbers.at("max_seqlen_k"));
-  if (c.texts.count("score_mod")) options.score = named_score_change(c.texts.at("score_mod"));
+  if (c.texts.count("score_mod")) drawn.code_score = named_score_change(c.texts.at("score_mod"));
+  options.score = drawn.code_score;
   if (c.lists.count("sinks")) tensors.sinks = float_tensor(drawn.memory, c.lists.at("sinks"));
   if (c.lists.count("alibi"))
     tensors.alibi_slopes = float_tensor(drawn.memory, c.lists.at("alibi"));
@@ -117,7 +121,9 @@ void add_options(const HandedCase& c, DType dtype, CaseProblem& drawn) {
     tensors.bias = bias_tensor(drawn.memory, array, dtype);
     return;
   }
-  options.mask = mask_of(c);
+  drawn.data_mask = data_mask_of(c);
+  drawn.code_mask = code_mask_of(c);
+  options.mask = drawn.data_mask && drawn.code_mask;
 }
 
 TensorView sparse_pool(CaseProblem& drawn, const CasePages& pages, DType dtype) {

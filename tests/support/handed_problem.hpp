@@ -29,6 +29,10 @@ struct CaseProblem {
   Problem problem;
   TensorMemory memory;
   std::vector<std::shared_ptr<SparseMemory>> pools;
+  // The parts of options.mask and options.score that are code, and the mask without them. The code
+  // of a score change only adds to the score.
+  Mask code_mask, data_mask;
+  ScoreChange code_score;
 };
 
 /// "fp64" -> f64 and the like. Throws Error(file_format) for another name.
