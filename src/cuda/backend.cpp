@@ -184,6 +184,24 @@ std::shared_ptr<Prepared> prepare(const Execution& execution) {
   return std::make_shared<ForwardPlan>(execution, *table()[std::size_t(execution.kernel_index)]);
 }
 
+void check_alignment(const Execution& execution, const Tensors& tensors) {
+  const ForwardKernel& kernel = *table()[std::size_t(execution.kernel_index)];
+  const core::NamedTensor read[] = {
+      {"query", &tensors.query}, {"key", &tensors.key}, {"value", &tensors.value}};
+  for (const core::NamedTensor& named : read) {
+    const TensorView& tensor = *named.tensor;
+    const auto past =
+        reinterpret_cast<std::uintptr_t>(tensor.data()) % std::uintptr_t(kernel.pointer_alignment);
+    if (!tensor.present() || tensor.empty() || past == 0) continue;
+    throw Error(ErrorCode::misaligned,
+                std::string(named.name) + " starts " + std::to_string(past) +
+                    " bytes past a multiple of " + std::to_string(kernel.pointer_alignment) + ": " +
+                    kernel.candidate.name +
+                    ", which the plan chose, reads whole multiples; plan with this pointer to get "
+                    "a kernel that takes it");
+  }
+}
+
 void check_pointers(const Tensors& tensors) {
   core::each_tensor(tensors, [](core::NamedTensor named, std::size_t) {
     const TensorView& tensor = *named.tensor;

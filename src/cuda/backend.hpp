@@ -69,6 +69,10 @@ class Prepared {
 /// Uploads, loads kernels, sets their attributes. Synchronises; not while a stream is captured.
 std::shared_ptr<Prepared> prepare(const Execution& execution);
 
+/// Throws Error(misaligned) for a pointer that the plan's kernel cannot read from, naming the
+/// argument: a plan made without pointers, or with others, learns of it here. Needs no device.
+void check_alignment(const Execution& execution, const Tensors& tensors);
+
 /// Throws Error(device_mismatch) for a pointer that the device cannot read, naming the argument.
 void check_pointers(const Tensors& tensors);
 

@@ -17,6 +17,7 @@ void require_device(Device) { refuse(); }
 planner::Schedule make_schedule(const core::Geometry&, int, const Problem&) { refuse(); }
 std::size_t workspace_bytes(const Execution&) { refuse(); }
 std::shared_ptr<Prepared> prepare(const Execution&) { refuse(); }
+void check_alignment(const Execution&, const Tensors&) { refuse(); }
 void check_pointers(const Tensors&) { refuse(); }
 bool is_capturing(void*) { refuse(); }
 void run(const Execution&, const Prepared&, const Tensors&, void*, void*) { refuse(); }

@@ -151,6 +151,7 @@ void Plan::State::run_on_cuda(const Tensors& tensors, const RunOptions& options)
   if (options.visited != nullptr)
     throw Error(ErrorCode::unsupported,
                 "run() got `visited`: the CUDA backend counts no tiles, see Plan::count_tiles()");
+  cuda::check_alignment(on_device(), tensors);
   cuda::require_device(problem.tensors.query.device());
   cuda::check_pointers(tensors);
   prepare_cuda(options);

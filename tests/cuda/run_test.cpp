@@ -198,6 +198,33 @@ TEST_F(CudaRuns, AHostPointerSaidToBeOnTheDeviceIsRefused) {
   }
 }
 
+TEST_F(CudaRuns, APointerOffSixteenBytesIsRefusedAndNothingIsWritten) {
+  const Device device = Device::cuda(0);
+  const Extents shape{1, 64, 2, 64};
+  constexpr std::size_t bytes = 64 * 2 * 64 * 2;
+  const DeviceBuffer input(bytes + 2), out(bytes);
+  cuda::require_success(cudaMemset(input.data(), 0, input.bytes()), "cudaMemset");
+  cuda::require_success(cudaMemset(out.data(), poison, bytes), "cudaMemset");
+  Problem problem;
+  Tensors& t = problem.tensors;
+  t.query = t.key = t.value = TensorView(input.data(), DType::bf16, shape, device);
+  t.out = OutputView(out.data(), DType::bf16, shape, device);
+  const Plan plan = tilefold::plan(problem);
+  ASSERT_EQ(std::string(plan.kernel()).rfind("sm80", 0), 0u) << plan.kernel();
+  t.value = t.value.with_data(input.as<char>() + 2);
+  try {
+    plan.run(t);
+    ADD_FAILURE() << "a value off 16 bytes was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::misaligned) << error.what();
+  }
+  std::vector<unsigned char> written(bytes);
+  cuda::require_success(cudaDeviceSynchronize(), "the run");
+  cuda::require_success(cudaMemcpy(written.data(), out.data(), bytes, cudaMemcpyDeviceToHost),
+                        "copy");
+  for (const unsigned char byte : written) ASSERT_EQ(byte, poison);
+}
+
 TEST_F(CudaRuns, ACustomMaskIsRefusedNamingRunTimeCompilation) {
   const PagedDecode decode;
   Problem problem = decode.problem();

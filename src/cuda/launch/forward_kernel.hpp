@@ -22,7 +22,8 @@ struct ForwardKernel {
   /// allow.
   std::optional<std::string> (*refusal)(const ForwardKernel& kernel, const core::Geometry& geometry,
                                         const Problem& problem);
-  int index = 0;  // the family's own number of it
+  int index = 0;              // the family's own number of it
+  int pointer_alignment = 1;  // bytes that query, key and value must start on, in every run
 };
 
 /// Fastest first. Every family's tables.

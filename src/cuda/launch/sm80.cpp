@@ -24,11 +24,13 @@ std::string name_of(const ForwardConfig& c) {
          (c.formula == sm80::Formula::plain ? "" : " formula");
 }
 
+constexpr int copy_bytes = 16;
+
 /// Whether rows start on 16 bytes, what one cp.async moves: 8 elements.
 bool rows_aligned(const TensorView& tensor) {
   for (int axis = 0; axis + 1 < tensor.rank(); ++axis)
     if (tensor.stride(axis) % 8 != 0) return false;
-  return reinterpret_cast<std::uintptr_t>(tensor.data()) % 16 == 0;
+  return reinterpret_cast<std::uintptr_t>(tensor.data()) % copy_bytes == 0;
 }
 
 std::optional<std::string> layout_refusal(const ForwardConfig& c, const core::Geometry& geometry,
@@ -101,7 +103,8 @@ template <int index> ForwardKernel row() {
           c.threads(),
           shared_bytes<index>,
           refusal,
-          index};
+          index,
+          copy_bytes};
 }
 
 template <int... index>
