@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
 
 #include "bench/cuda/ladder_bench.hpp"
@@ -114,6 +115,28 @@ void run(const Arguments& arguments, const char* command_line, bool inside_tool,
     run_profile(arguments, options, command_line, inside_tool, make_progress);
 }
 
+/// An option that would change nothing, or a shape that is none, is a mistake of the caller's.
+void refuse_nonsense(const CLI::App& command, const Arguments& arguments) {
+  const auto refuse = [&](const char* with, std::initializer_list<const char*> options,
+                          const char* why) {
+    for (const char* option : options)
+      if (command.count(option) != 0)
+        throw CLI::ValidationError(option, fmt::format("does not go with {}, which {}", with, why));
+  };
+  if (arguments.sweep)
+    refuse("--sweep", {"--seq", "--head-dim", "--causal"}, "sets lengths, dimensions and masks");
+  if (arguments.once)
+    refuse("--once", {"--csv", "--svg", "--profile", "--runs", "--sweep", "--time-limit"},
+           "measures nothing");
+  if (!arguments.with_profile && command.count("--counters") != 0)
+    throw CLI::ValidationError("--counters", "needs --profile, which reads them");
+  for (const int head_dim : chosen(arguments).head_dims)
+    if (arguments.options.hidden % head_dim != 0)
+      throw CLI::ValidationError("--hidden",
+                                 fmt::format("{} is not a multiple of the head dimension {}",
+                                             arguments.options.hidden, head_dim));
+}
+
 }  // namespace
 
 void make_ladder_command(CLI::App& command, const char* (*command_line)(),
@@ -122,7 +145,7 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
   LadderOptions& options = arguments->options;
   command.add_option("--seq", options.sequences, "Lengths, one or more: 512,4096")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   command.add_option("--head-dim", options.head_dims, "64, 128 or both: 64,128")
       ->delimiter(',')
       ->check(CLI::IsMember({64, 128}));
@@ -131,9 +154,9 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
                    "Lengths 512 to 16384, both head dimensions, causal and not");
   command.add_option("--rung", options.rungs, "Only these, by name: v1,v2")->delimiter(',');
   command.add_option("--tokens", options.tokens, "Batch times length; default 16384")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 28));
   command.add_option("--hidden", options.hidden, "Heads times head dimension; default 2048")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(64, 1 << 16));
   command
       .add_option("--runs", options.runs,
                   "Timed launches at most; slow rungs get fewer; the median counts; default 20")
@@ -141,7 +164,7 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
   command
       .add_option("--time-limit", options.time_limit_s,
                   "Seconds after which no further row is begun; default none")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1.0, 1e6));
   command.add_option("--csv", arguments->csv,
                      "Also write each row to this file, as it is measured");
   command.add_option("--svg", arguments->svg, "Also draw TFLOPS to this file");
@@ -152,7 +175,8 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
   command.add_flag("--once", arguments->once,
                    "Launch each rung once, for a profiler; time nothing");
   const bool inside_tool = command.get_parent() != nullptr;
-  command.callback([arguments, command_line, inside_tool, make_progress] {
+  command.callback([arguments, command_line, inside_tool, make_progress, &command] {
+    refuse_nonsense(command, *arguments);
     run(*arguments, command_line(), inside_tool, make_progress);
   });
 }

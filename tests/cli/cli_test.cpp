@@ -132,6 +132,22 @@ TEST_F(CliTest, CudaIsUnsupportedWhereThereIsNone) {
   expect_error({"ladder"}, 5, "built without CUDA");
 }
 
+// Refused before a device is asked for.
+TEST_F(CliTest, LadderRefusesNonsense) {
+  expect_error({"ladder", "--seq", "-4"}, 2, "--seq: Value -4 not in range 1 to 1048576");
+  expect_error({"ladder", "--seq", "512,0"}, 2, "--seq: Value 0 not in range 1 to 1048576");
+  expect_error({"ladder", "--seq", "abc"}, 2, "--seq: Value abc not in range");
+  expect_error({"ladder", "--head-dim", "32"}, 2, "--head-dim: 32 not in {64,128}");
+  expect_error({"ladder", "--tokens", "-1"}, 2, "--tokens: Value -1 not in range 1 to 268435456");
+  expect_error({"ladder", "--hidden", "0"}, 2, "--hidden: Value 0 not in range 64 to 65536");
+  expect_error({"ladder", "--hidden", "100"}, 2, "100 is not a multiple of the head dimension 64");
+  expect_error({"ladder", "--runs", "0"}, 2, "--runs: Value 0 not in range 1 to 1000");
+  expect_error({"ladder", "--sweep", "--seq", "512"}, 2, "--seq: does not go with --sweep");
+  expect_error({"ladder", "--once", "--csv", "a.csv"}, 2, "--csv: does not go with --once");
+  expect_error({"ladder", "--time-limit", "-1"}, 2, "--time-limit: Value -1 not in range 1");
+  expect_error({"ladder", "--counters", "a.csv"}, 2, "--counters: needs --profile");
+}
+
 TEST_F(CliTest, ExplainPlansForCudaWithoutADevice) {
   const json info = json_of({"info", "--json"});
   if (info.at("backends").size() == 1) GTEST_SKIP() << "this build has no CUDA backend";
