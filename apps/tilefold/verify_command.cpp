@@ -11,7 +11,7 @@
 #include "cuda/backend.hpp"
 #include "option_checks.hpp"
 #include "progress.hpp"
-#include "support/verify.hpp"
+#include "support/option_matrix.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cli {
@@ -23,8 +23,59 @@ struct Arguments {
   int cases = 1000;
   std::uint64_t seed = 1;
   double work = testing::GeneratorLimits{}.work;
-  bool json = false;
+  int workers = 0, repeats = 1;
+  bool matrix = false, json = false;
 };
+
+const char* name(testing::CellAnswer answer) {
+  switch (answer) {
+    case testing::CellAnswer::right: return "right";
+    case testing::CellAnswer::wrong: return "wrong";
+    case testing::CellAnswer::refused: return "refused";
+    case testing::CellAnswer::planned: return "planned";
+  }
+  return "";
+}
+
+void print_json(const testing::OptionMatrix& matrix, const std::string& report) {
+  nlohmann::ordered_json object{{"not_run", matrix.absence},
+                                {"options", nlohmann::ordered_json::array()}};
+  for (const testing::MatrixRow& row : matrix.rows) {
+    nlohmann::ordered_json cells;
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      const testing::MatrixCell& cell = row.cells[c];
+      cells[matrix.columns[c]] = {
+          {"answer", name(cell.answer())}, {"right", cell.right},
+          {"wrong", cell.wrong},           {"refused", cell.refused},
+          {"planned", cell.planned},       {"worst_part_of_allowed", cell.worst},
+          {"reason", cell.reason}};
+    }
+    object["options"].push_back({{"option", row.option}, {"cells", cells}});
+  }
+  object["report"] = report;
+  fmt::print("{}\n", object.dump(2));
+}
+
+void print_matrix(const Arguments& a, const CLI::App& command) {
+  testing::MatrixOptions options;
+  if (command.count("--cases") != 0) options.cases = a.cases;
+  if (command.count("--work") != 0) options.work = a.work;
+  options.seed = a.seed;
+  options.workers = a.workers;
+  std::ostringstream report;
+  testing::OptionMatrix matrix;
+  {
+    Progress progress("verify --matrix");
+    matrix = testing::option_matrix(options, report, [&](int done, int of) {
+      progress.update(double(done) / of, fmt::format("{} of {}", done, of));
+    });
+  }
+  if (a.json)
+    print_json(matrix, report.str());
+  else
+    fmt::print("{}{}", report.str(), matrix.text());
+  if (matrix.count(testing::CellAnswer::wrong) != 0) throw Exit{ExitCode::check_failed};
+}
 
 void verify(const Arguments& a) {
   const bool on_cuda = a.backend == "cuda";
@@ -35,6 +86,8 @@ void verify(const Arguments& a) {
   options.cases = a.cases;
   options.seed = a.seed;
   options.limits.work = a.work;
+  options.workers = a.workers;
+  options.repeats = a.repeats;
   std::ostringstream json_report;
   testing::VerifySummary summary;
   {
@@ -55,7 +108,7 @@ void verify(const Arguments& a) {
                                         {"report", json_report.str()}};
     fmt::print("{}\n", object.dump(2));
   } else {
-    if (on_cuda) fmt::print("{}", summary.matrix());
+    if (on_cuda) fmt::print("{}", summary.option_counts());
     fmt::print("{}verify: {} cases from seed {} on {}: {} passed, {} failed, {} refused\n",
                summary.text(), a.cases, a.seed, a.backend, summary.passed, summary.failed,
                summary.refused);
@@ -83,8 +136,19 @@ void add_verify(CLI::App& tool) {
   command->add_option("--work", a->work, "Products of a problem, at most")
       ->capture_default_str()
       ->check(positive_number());
+  command->add_option("--workers", a->workers, "Problems at a time; 0: one a core")
+      ->capture_default_str()
+      ->check(whole_number(0, most_threads));
+  command->add_option("--repeat", a->repeats, "Runs of each problem, which must have the same bits")
+      ->capture_default_str()
+      ->check(whole_number(1, 100000));
+  command
+      ->add_flag("--matrix", a->matrix,
+                 "Each option on each family of kernels: right, or refused with a reason; --cases "
+                 "of each (6), --work (3e5)")
+      ->excludes("--backend", "--repeat");
   command->add_flag("--json", a->json, "Prints one JSON object");
-  command->callback([a] { verify(*a); });
+  command->callback([a, command] { a->matrix ? print_matrix(*a, *command) : verify(*a); });
 }
 
 }  // namespace tilefold::cli

@@ -132,6 +132,21 @@ TEST_F(CliTest, CudaIsUnsupportedWhereThereIsNone) {
   expect_error({"ladder"}, 5, "built without CUDA");
 }
 
+TEST_F(CliTest, VerifyPrintsTheMatrixOfOptions) {
+  const Words asked{"verify", "--matrix", "--cases", "1", "--work", "2e4"};
+  const std::string text = text_of(asked);
+  EXPECT_THAT(text, ::testing::StartsWith("option "));
+  EXPECT_THAT(text, HasSubstr("score: softcap "));
+  Words as_json = asked;
+  as_json.push_back("--json");
+  const json matrix = json_of(as_json);
+  EXPECT_EQ(matrix.at("options").at(0).at("cells").at("cpu").at("answer"), "right");
+  expect_error({"verify", "--matrix", "--backend", "cpu"}, 2, "--matrix");
+  expect_error({"verify", "--repeat", "0"}, 2, "--repeat: '0' is not a whole number from 1");
+  EXPECT_THAT(text_of({"verify", "--cases", "4", "--repeat", "3", "--workers", "2"}),
+              HasSubstr("4 passed, 0 failed"));
+}
+
 // Refused before a device is asked for.
 TEST_F(CliTest, LadderRefusesNonsense) {
   expect_error({"ladder", "--seq", "-4"}, 2, "--seq: Value -4 not in range 1 to 1048576");

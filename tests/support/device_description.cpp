@@ -31,6 +31,13 @@ Problem described_on_device(const Problem& problem, LengthHome lengths) {
   return described;
 }
 
+Problem with_lengths_on_device(const Problem& problem) {
+  Problem described = problem;
+  state_capacities(described);
+  each_length_tensor(described.tensors, [](auto& tensor) { relabel(tensor); });
+  return described;
+}
+
 Plan plan_where_it_runs(const Problem& problem, LengthHome lengths) {
   if (problem.options.backend != Backend::cuda) return plan(problem);
   return plan(described_on_device(problem, lengths));

@@ -21,8 +21,18 @@ void state_capacities(Problem& problem);
 /// reads none of them. With LengthHome::host the lengths stay on the host.
 Problem described_on_device(const Problem& problem, LengthHome lengths);
 
+/// The same problem with its lengths alone said to be on device 0.
+Problem with_lengths_on_device(const Problem& problem);
+
 /// plan() on the backend of the options: for CUDA of described_on_device().
 Plan plan_where_it_runs(const Problem& problem, LengthHome lengths = LengthHome::host);
+
+template <class Move> void each_length_tensor(Tensors& t, const Move& move) {
+  for (TensorView* tensor :
+       {&t.cu_seqlens_q, &t.cu_seqlens_k, &t.query_lengths, &t.key_lengths, &t.pages.table,
+        &t.pages.indptr, &t.pages.indices, &t.pages.last_page_size, &t.query_starts, &t.key_starts})
+    move(*tensor);
+}
 
 template <class Move>
 void each_moved_tensor(Problem& problem, LengthHome lengths, const Move& move) {
@@ -32,11 +42,7 @@ void each_moved_tensor(Problem& problem, LengthHome lengths, const Move& move) {
        {&t.query, &t.key, &t.value, &t.query_descale.scale, &t.key_descale.scale,
         &t.value_descale.scale, &t.sinks, &t.alibi_slopes, &t.bias})
     move(*tensor);
-  if (lengths == LengthHome::host) return;
-  for (TensorView* tensor :
-       {&t.cu_seqlens_q, &t.cu_seqlens_k, &t.query_lengths, &t.key_lengths, &t.pages.table,
-        &t.pages.indptr, &t.pages.indices, &t.pages.last_page_size, &t.query_starts, &t.key_starts})
-    move(*tensor);
+  if (lengths == LengthHome::device) each_length_tensor(t, move);
 }
 
 }  // namespace tilefold::testing

@@ -143,7 +143,14 @@ void compute(const Problem& problem, LengthHome lengths) {
     throw Error(ErrorCode::unsupported, here.absence);
   plan_where_it_runs(problem, lengths);  // refusals come before any copy
   DeviceProblem device(problem, lengths);
-  plan(device.problem).run(device.problem.tensors);
+  const Plan plan = tilefold::plan(device.problem);
+  // Poison, so that a run that reads its workspace before it writes there is found out.
+  const DeviceBuffer workspace(plan.workspace_bytes());
+  RunOptions options;
+  options.workspace = {workspace.data(), workspace.bytes()};
+  if (workspace.bytes() != 0)
+    require_success(cudaMemset(workspace.data(), poison, workspace.bytes()), "cudaMemset");
+  plan.run(device.problem.tensors, options);
   device.finish();
 }
 

@@ -33,6 +33,8 @@ class Builder {
   Builder(std::uint64_t seed, const GeneratorLimits& limits)
       : random_(seed * 0x2545f4914f6cdd1dULL + 1), limits_(limits) {
     drawn_.seed = seed;
+    if (limits.demand)
+      drawn_.lengths_on_device = limits.demand->features.has(Feature::device_lengths);
   }
   RandomProblem build() {
     draw_types();
@@ -92,6 +94,15 @@ class Builder {
   void write_key(int b, int j, const KeyPlace& key, const KeyPlace& value);
   Descale descale(DType stored, const Extents& token_shape, int heads, Granularity per);
 
+  /// What is demanded, or what was drawn where nothing is.
+  bool has(Feature feature, bool drawn) const {
+    return limits_.demand ? limits_.demand->features.has(feature) : drawn;
+  }
+  /// Fits a plain problem's types, sizes and lengths to the demand.
+  void demand_types();
+  void demand_sizes();
+  void demand_lengths();
+
   Random random_;
   GeneratorLimits limits_;
   RandomProblem drawn_;
@@ -118,6 +129,15 @@ void Builder::draw_types() {
   values_ = random_.chance(0.06) ? Values::huge : Values::normal;
   query_size_ = random_.one_of({0.2, 1.0, 1.0, 2.5});
   key_size_ = random_.one_of({0.2, 1.0, 1.0, 2.5});
+  if (limits_.demand) demand_types();
+}
+
+void Builder::demand_types() {
+  const Demand& d = *limits_.demand;
+  query_type_ = d.query_dtype.value_or(random_.one_of({DType::f16, DType::bf16}));
+  cache_type_ = value_type_ = d.cache_dtype.value_or(query_type_);
+  values_ = d.features.has(Feature::huge_values) ? Values::huge : Values::normal;
+  query_size_ = key_size_ = 1;
 }
 
 int draw_head_dim(Random& random, int limit) {
@@ -142,6 +162,22 @@ void Builder::draw_sizes() {
   if (keys_ == Keys::paged)
     page_size_ = random_.chance(0.3) ? random_.between(1, 192)
                                      : random_.one_of({1, 2, 4, 5, 8, 16, 16, 32, 64, 128, 192});
+  if (limits_.demand) demand_sizes();
+}
+
+void Builder::demand_sizes() {
+  const Demand& d = *limits_.demand;
+  const bool one_row = d.features.has(Feature::one_long_row);
+  kv_heads_ = one_row ? 1 : random_.one_of({1, 2, 3});
+  heads_ = kv_heads_ * (d.features.has(Feature::grouped_heads) ? random_.one_of({2, 4, 8}) : 1);
+  head_dim_ = d.head_dim.value_or(random_.one_of({64, 128}));
+  value_dim_ = d.value_dim.value_or(head_dim_);
+  view_of_key_ = d.features.has(Feature::view_of_key);
+  keys_ = d.keys == KeyForm::paged    ? Keys::paged
+          : d.keys == KeyForm::ragged ? Keys::ragged
+                                      : Keys::dense;
+  ragged_query_ = keys_ == Keys::ragged || d.features.has(Feature::ragged_query);
+  page_size_ = keys_ == Keys::paged ? d.page_size.value_or(random_.one_of({16, 64})) : 0;
 }
 
 int draw_length(Random& random, int limit) {
@@ -173,6 +209,24 @@ void Builder::shrink_to_budget() {
   }
 }
 
+void Builder::demand_lengths() {
+  const Features& f = limits_.demand->features;
+  const bool one_row = f.has(Feature::one_long_row), uneven = f.has(Feature::uneven_lengths);
+  sequences_.resize(one_row ? 1 : std::size_t(random_.between(uneven ? 2 : 1, 3)));
+  for (Sequence& s : sequences_) {
+    const bool first = &s == &sequences_[0];
+    s.query_length = first || uneven ? random_.between(1, 90) : sequences_[0].query_length;
+    s.key_length =
+        first || uneven ? s.query_length + random_.between(0, 200) : sequences_[0].key_length;
+    if (f.has(Feature::fewer_keys_than_queries)) std::swap(s.query_length, s.key_length);
+    if (one_row) s.query_length = 1, s.key_length = random_.between(5000, 6000);
+  }
+  if (f.has(Feature::empty_sequences)) {
+    sequences_[0].key_length = 0;
+    sequences_.back().query_length = 0;
+  }
+}
+
 void Builder::draw_lengths() {
   const int batch = random_.chance(0.01) ? 0 : random_.between(1, limits_.batch);
   sequences_.resize(std::size_t(batch));
@@ -189,8 +243,10 @@ void Builder::draw_lengths() {
     if (keys_ == Keys::dense && equal_keys) s.key_length = sequences_[0].key_length;
   }
   shrink_to_budget();
-  const int more_queries = random_.chance(0.2) ? random_.between(0, 3) : 0;
-  const int more_keys = random_.chance(0.2) ? random_.between(0, 9) : 0;
+  if (limits_.demand) demand_lengths();
+  const int more_queries =
+      has(Feature::query_lengths, random_.chance(0.2)) ? random_.between(0, 3) : 0;
+  const int more_keys = has(Feature::key_lengths, random_.chance(0.2)) ? random_.between(0, 9) : 0;
   const int dense_queries = longest(&Sequence::query_length) + more_queries;
   const int dense_keys = longest(&Sequence::key_length) + more_keys;
   std::int64_t query_begin = 0, key_begin = 0;
@@ -206,9 +262,9 @@ void Builder::draw_lengths() {
 }
 
 void Builder::draw_positions() {
-  if (!random_.chance(0.15) || sequences_.empty()) return;
+  if (!has(Feature::positions, random_.chance(0.15)) || sequences_.empty()) return;
   Positions positions;
-  if (random_.chance(0.5)) {  // a striped shard of `world` ranks
+  if (has(Feature::striped, random_.chance(0.5))) {  // a striped shard of `world` ranks
     const int world = random_.between(2, 4);
     positions.query = {random_.between(0, world - 1), world};
     positions.key = {random_.between(0, world - 1), world};
@@ -226,12 +282,12 @@ void Builder::draw_positions() {
     s.query_start = positions.query.start;
     s.key_start = positions.key.start;
   }
-  if (random_.chance(0.3)) {
+  if (has(Feature::starts, random_.chance(0.3))) {
     tensors().query_starts = index_tensor(query_starts);
     for (std::size_t b = 0; b < sequences_.size(); ++b)
       sequences_[b].query_start += query_starts[b];
   }
-  if (random_.chance(0.3)) {
+  if (has(Feature::starts, random_.chance(0.3))) {
     tensors().key_starts = index_tensor(key_starts);
     for (std::size_t b = 0; b < sequences_.size(); ++b) sequences_[b].key_start += key_starts[b];
   }
@@ -254,6 +310,12 @@ void Builder::draw_formula() {
     extent.key_positions = std::max(
         extent.key_positions, int(s.key_start + stride * std::max(s.key_length, s.key_rows)) + 1);
   if (sequences_.empty()) return;
+  if (limits_.demand) {
+    options().mask = mask_of_form(limits_.demand->mask, random_, extent, drawn_);
+    options().score = change_of_form(limits_.demand->score, random_, extent, drawn_);
+    note("mask {}, score {}", options().mask.text(), options().score.text());
+    return;
+  }
   options().mask = random_mask(random_, extent, drawn_);
   note("mask {}", options().mask.text());
   if (random_.chance(0.2) && values_ == Values::normal) {
@@ -264,6 +326,12 @@ void Builder::draw_formula() {
 
 MemoryLayout Builder::layout(int rank, bool may_permute) {
   MemoryLayout layout;
+  if (limits_.demand) {
+    if (has(Feature::padded_rows, false)) layout.padding = 16 * random_.between(1, 3);
+    if (has(Feature::odd_strides, false))
+      layout.padding = 2 * random_.between(0, 4) + 1, layout.offset = 2 * random_.between(0, 4) + 1;
+    return layout;
+  }
   if (random_.chance(0.5)) return layout;
   if (may_permute && rank >= 3 && random_.chance(0.5)) {
     layout.order.resize(std::size_t(rank));
@@ -291,7 +359,10 @@ void Builder::fill_row(const OutputView& tensor, std::int64_t offset, int column
 }
 
 Descale Builder::descale(DType stored, const Extents& token_shape, int heads, Granularity per) {
-  if (!is_fp8(stored) || !random_.chance(0.7) || values_ == Values::huge) return {};
+  const bool scaled = random_.chance(0.7);
+  const bool wanted = limits_.demand ? limits_.demand->descale.has_value() : scaled;
+  if (!is_fp8(stored) || !wanted || values_ == Values::huge) return {};
+  if (limits_.demand) per = *limits_.demand->descale;
   Extents shape;
   switch (per) {
     case Granularity::tensor: shape = random_.chance(0.5) ? Extents{} : Extents{1}; break;
@@ -312,7 +383,7 @@ void Builder::build_query() {
   if (ragged_query_) {
     std::vector<std::int64_t> borders{0};
     for (const Sequence& s : sequences_) borders.push_back(borders.back() + s.query_length);
-    const std::int64_t slack = random_.chance(0.3) ? random_.between(1, 5) : 0;
+    const std::int64_t slack = has(Feature::slack, random_.chance(0.3)) ? random_.between(1, 5) : 0;
     shape = {borders.back() + slack, heads_, head_dim_};
     tensors().cu_seqlens_q = index_tensor(borders);
   } else if (batch > 0) {
@@ -322,7 +393,8 @@ void Builder::build_query() {
       lengths.push_back(s.query_length);
       full = full && s.query_length == rows;
     }
-    if (!full || random_.chance(0.1)) tensors().query_lengths = index_tensor(lengths);
+    if (!full || has(Feature::query_lengths, random_.chance(0.1)))
+      tensors().query_lengths = index_tensor(lengths);
   }
   query_ = drawn_.memory.allocate(query_type_, shape, layout(shape.size()));
   for (int b = 0; b < int(batch); ++b)
@@ -337,7 +409,7 @@ void Builder::build_query() {
   token = ragged_query_ ? Extents{shape[0], heads_} : Extents{batch, rows, heads_};
   const auto per = random_.one_of({Granularity::tensor, Granularity::head, Granularity::token});
   tensors().query_descale = descale(query_type_, token, heads_, per);
-  if (random_.chance(0.25) || values_ == Values::huge)
+  if (has(Feature::scale, random_.chance(0.25)) || values_ == Values::huge)
     options().scale = values_ == Values::huge ? random_.one_of({1.0, 0.5, -1.0})
                                               : random_.one_of({0.0, 1.0, 0.3, -0.2, 0.05});
   if (options().scale) note("scale {}", *options().scale);
@@ -403,13 +475,15 @@ void Builder::build_dense_keys() {
                 value_ ? KeyPlace{b * value_.stride(0) + j * value_.stride(1), value_.stride(2)}
                        : KeyPlace{});
   }
-  if (batch > 0 && (!full || random_.chance(0.1))) tensors().key_lengths = index_tensor(lengths);
+  if (batch > 0 && (!full || has(Feature::key_lengths, random_.chance(0.1))))
+    tensors().key_lengths = index_tensor(lengths);
 }
 
 void Builder::build_ragged_keys() {
   std::vector<std::int64_t> borders{0};
   for (const Sequence& s : sequences_) borders.push_back(borders.back() + s.key_length);
-  const std::int64_t total = borders.back() + (random_.chance(0.3) ? random_.between(1, 5) : 0);
+  const std::int64_t total =
+      borders.back() + (has(Feature::slack, random_.chance(0.3)) ? random_.between(1, 5) : 0);
   tensors().cu_seqlens_k = index_tensor(borders);
   key_ = drawn_.memory.allocate(cache_type_, {total, kv_heads_, head_dim_}, layout(3));
   if (!view_of_key_)
@@ -462,7 +536,7 @@ void Builder::build_page_tables() {
     last.push_back(s.key_length == 0 ? 0 : (s.key_length - 1) % page_size_ + 1);
     widest = std::max(widest, s.pages.size());
   }
-  if (random_.chance(0.4)) {
+  if (has(Feature::page_list, random_.chance(0.4))) {
     tensors().pages.indptr = index_tensor(indptr, false);
     tensors().pages.indices = index_tensor(indices, false);
     tensors().pages.last_page_size = index_tensor(last, false);
@@ -480,7 +554,7 @@ void Builder::build_page_tables() {
 void Builder::build_paged_keys() {
   draw_pages();
   build_page_tables();
-  const bool nhd = random_.chance(0.5);
+  const bool nhd = !has(Feature::pages_hnd, !random_.chance(0.5));
   options().page_layout = nhd ? PageLayout::nhd : PageLayout::hnd;
   const auto pool = [&](DType type, int columns) {
     const Extents shape = nhd ? Extents{pages_, page_size_, kv_heads_, columns}
@@ -560,11 +634,11 @@ void Builder::build_bias() {
 void Builder::build_score_tensors() {
   if (sequences_.empty()) return;
   const bool plain = values_ == Values::huge;
-  if (random_.chance(0.2)) {
+  if (has(Feature::softcap, random_.chance(0.2))) {
     options().softcap = random_.uniform(0.5, 30);
     note("softcap {}", *options().softcap);
   }
-  if (!plain && random_.chance(0.15)) {
+  if (!plain && has(Feature::alibi, random_.chance(0.15))) {
     const int batch = int(sequences_.size());
     const bool own = random_.chance(0.4);
     const OutputView slopes =
@@ -574,8 +648,8 @@ void Builder::build_score_tensors() {
     tensors().alibi_slopes = slopes;
     note("alibi slopes {}", slopes.to_string());
   }
-  if (!plain && random_.chance(0.15)) build_bias();
-  if (random_.chance(0.15)) {
+  if (!plain && has(Feature::bias, random_.chance(0.15))) build_bias();
+  if (has(Feature::sinks, random_.chance(0.15))) {
     const OutputView sinks = drawn_.memory.allocate(DType::f32, {heads_});
     for (int h = 0; h < heads_; ++h) store(sinks, h, 2 * random_.normal());
     tensors().sinks = sinks;
@@ -585,7 +659,7 @@ void Builder::build_score_tensors() {
 
 void Builder::inject_nan() {
   drawn_.value_has_nan.assign(sequences_.size(), false);
-  if (!random_.chance(0.03) || sequences_.empty()) return;
+  if (!has(Feature::nan_input, random_.chance(0.03)) || sequences_.empty()) return;
   const int b = random_.between(0, int(sequences_.size()) - 1);
   const Sequence& s = at(b);
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -613,21 +687,23 @@ void Builder::inject_nan() {
 void Builder::build_outputs() {
   const bool wide = query_type_ == DType::f64;
   DType type = is_fp8(query_type_) ? DType::bf16 : query_type_;
-  if (!wide && random_.chance(0.2)) type = random_.one_of({DType::bf16, DType::f16, DType::f32});
+  if (!wide && has(Feature::other_out_type, random_.chance(0.2)))
+    type = random_.one_of({DType::bf16, DType::f16, DType::f32});
   const std::int64_t batch = std::int64_t(sequences_.size());
-  if (!tensors().sinks && random_.chance(0.12)) {
+  if (!tensors().sinks && has(Feature::partial, random_.chance(0.12))) {
     options().output = OutputKind::partial;
     type = wide ? DType::f64 : DType::f32;
     note("partial output");
   }
-  if (options().output == OutputKind::finished && random_.chance(0.2)) {
+  if (options().output == OutputKind::finished &&
+      has(Feature::batch_invariant, random_.chance(0.2))) {
     options().reproducibility = Reproducibility::batch_invariant;
     note("batch invariant");
   }
   Extents shape = query_.shape();
   shape[shape.size() - 1] = value_dim_;
   tensors().out = drawn_.memory.allocate(type, shape, layout(shape.size()));
-  if (options().output == OutputKind::partial || random_.chance(0.6)) {
+  if (options().output == OutputKind::partial || has(Feature::lse, random_.chance(0.6))) {
     const Extents lse_shape =
         ragged_query_ ? Extents{heads_, query_.dim(0)} : Extents{batch, heads_, query_.dim(1)};
     tensors().lse = drawn_.memory.allocate(wide ? DType::f64 : DType::f32, lse_shape,

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "support/demand.hpp"
 #include "support/tensor_memory.hpp"
 #include "tilefold/problem.hpp"
 
@@ -24,15 +25,17 @@ struct GeneratorLimits {
   double work = 3e6;
   int batch = 5, query_length = 300, key_length = 6000, head_dim = 1024;
   std::optional<DType> query_dtype;  ///< drawn unless given
+  std::optional<Demand> demand;      ///< what the problem has, all else plain; drawn unless given
 };
 
 struct RandomProblem {
   std::uint64_t seed = 0;
   Problem problem;
   TensorMemory memory;
-  std::vector<std::string> notes;    ///< one line an aspect, in the order they were drawn
-  std::vector<bool> value_has_nan;   ///< a visible value row of this sequence holds NaN
-  bool formula_reads_batch = false;  ///< a mask or score change looks at Place::batch
+  std::vector<std::string> notes;         ///< one line an aspect, in the order they were drawn
+  std::vector<bool> value_has_nan;        ///< a visible value row of this sequence holds NaN
+  bool formula_reads_batch = false;       ///< a mask or score change looks at Place::batch
+  std::optional<bool> lengths_on_device;  ///< of CUDA runs, where it was demanded
 
   std::string describe() const;
   /// Poisons the outputs again, guards included.

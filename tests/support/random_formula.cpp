@@ -180,4 +180,32 @@ ScoreChange random_score_change(Random& random, const FormulaExtent& extent, Ran
   return drawn;
 }
 
+Mask mask_of_form(MaskForm form, Random& random, const FormulaExtent& extent,
+                  RandomProblem& owner) {
+  switch (form) {
+    case MaskForm::any_range: return random.chance(0.5) ? causal() : Mask();
+    case MaskForm::none: return {};
+    case MaskForm::causal: return causal();
+    case MaskForm::window: return random_window(random, extent);
+    case MaskForm::causal_window: return causal() && random_window(random, extent);
+    case MaskForm::prefix: return causal() || random_prefix(random, extent, owner);
+    case MaskForm::documents: return causal() && random_documents(random, extent, owner);
+    case MaskForm::mixed:
+      return (causal() && !random_window(random, extent)) || random_prefix(random, extent, owner);
+    case MaskForm::code: return mask(Checkerboard{random.between(1, 40)}, "checkerboard");
+  }
+  return {};
+}
+
+ScoreChange change_of_form(ScoreForm form, Random& random, const FormulaExtent& extent,
+                           RandomProblem& owner) {
+  switch (form) {
+    case ScoreForm::none: return {};
+    case ScoreForm::built_ins:
+      return alibi_change(random, extent, owner).then(softcap(random.uniform(0.5, 20)));
+    case ScoreForm::code: return change(Distance{random.uniform(0, 0.1)}, "minus distance");
+  }
+  return {};
+}
+
 }  // namespace tilefold::testing

@@ -15,6 +15,11 @@ struct FormulaExtent {
   bool positions_are_indices = true;  ///< false: only formulas that read no tensor at positions
 };
 
+/// Formulas of one form; for MaskForm::any_range none or causal.
+Mask mask_of_form(MaskForm form, Random& random, const FormulaExtent& extent, RandomProblem& owner);
+ScoreChange change_of_form(ScoreForm form, Random& random, const FormulaExtent& extent,
+                           RandomProblem& owner);
+
 Mask random_mask(Random& random, const FormulaExtent& extent, RandomProblem& owner);
 
 /// Never hides a key and keeps scores of moderate size moderate.

@@ -10,6 +10,7 @@
 #include "core/geometry.hpp"
 #include "support/accuracy.hpp"
 #include "support/device_run.hpp"
+#include "support/in_order.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::testing {
@@ -30,6 +31,8 @@ OutputBytes outputs_of(const Tensors& tensors) {
 /// On CUDA every other problem has its lengths on the device. A bias that a formula reads at
 /// positions needs them on the host.
 LengthHome length_home(const RandomProblem& drawn) {
+  if (drawn.lengths_on_device)
+    return *drawn.lengths_on_device ? LengthHome::device : LengthHome::host;
   const bool formula = drawn.problem.options.score.node() != nullptr;
   return drawn.seed % 2 == 0 || formula ? LengthHome::host : LengthHome::device;
 }
@@ -65,6 +68,18 @@ std::string check_threads(RandomProblem& drawn, Backend backend, const OutputByt
     const OutputBytes got = outputs_of(drawn.problem.tensors);
     if (got != expected)
       return fmt::format("with {} threads the bits change: {}", threads,
+                         first_difference(drawn.problem.tensors, expected, got));
+  }
+  return "";
+}
+
+std::string check_repeats(RandomProblem& drawn, Backend backend, int repeats,
+                          const OutputBytes& expected) {
+  for (int run = 1; run < repeats; ++run) {
+    run_with(drawn, backend, 0);
+    const OutputBytes got = outputs_of(drawn.problem.tensors);
+    if (got != expected)
+      return fmt::format("run {} has other bits than the first: {}", run,
                          first_difference(drawn.problem.tensors, expected, got));
   }
   return "";
@@ -226,8 +241,9 @@ std::vector<std::string> options_of(const Problem& problem) {
   return all;
 }
 
-void count_options(const Problem& problem, const ProblemVerdict& verdict, VerifySummary& summary) {
-  for (const std::string& option : options_of(problem)) {
+void count_options(const std::vector<std::string>& options, const ProblemVerdict& verdict,
+                   VerifySummary& summary) {
+  for (const std::string& option : options) {
     OptionCount& count = summary.options[option];
     if (!verdict.refusal.empty()) {
       ++count.refused;
@@ -238,9 +254,42 @@ void count_options(const Problem& problem, const ProblemVerdict& verdict, Verify
   }
 }
 
+/// One problem of a run, after its memory is gone.
+struct Outcome {
+  ProblemVerdict verdict;
+  std::vector<std::string> options;
+  std::string description;  // where something is to be told
+};
+
+Outcome outcome_of(const VerifyOptions& options, int index) {
+  RandomProblem drawn = make_random_problem(options.seed + std::uint64_t(index), options.limits);
+  Outcome outcome{check_problem(drawn, options.backend, options.repeats), options_of(drawn.problem),
+                  ""};
+  if (!outcome.verdict.refusal.empty() || !outcome.verdict.fault.empty())
+    outcome.description = drawn.describe();
+  return outcome;
+}
+
+void count(const Outcome& outcome, VerifySummary& summary, std::ostream& report) {
+  const ProblemVerdict& verdict = outcome.verdict;
+  count_options(outcome.options, verdict, summary);
+  if (!verdict.refusal.empty()) {
+    ++summary.refused;
+    if (++summary.refusals[verdict.refusal] == 1)
+      report << "refused: " << verdict.refusal << '\n' << outcome.description;
+  } else if (!verdict.fault.empty()) {
+    ++summary.failed;
+    report << "FAILED: " << verdict.fault << '\n' << outcome.description;
+  } else {
+    ++summary.passed;
+    summary.worst_ratio = std::max(summary.worst_ratio, verdict.ratio);
+    summary.worst_fp8_ratio = std::max(summary.worst_fp8_ratio, verdict.fp8_ratio);
+  }
+}
+
 }  // namespace
 
-ProblemVerdict check_problem(RandomProblem& drawn, Backend backend) {
+ProblemVerdict check_problem(RandomProblem& drawn, Backend backend, int repeats) {
   ProblemVerdict verdict;
   try {
     run_with(drawn, backend, 0);
@@ -260,6 +309,7 @@ ProblemVerdict check_problem(RandomProblem& drawn, Backend backend) {
     note(check_guard(drawn, "out", t.out));
     if (t.lse) note(check_guard(drawn, "lse", t.lse));
     note(check_threads(drawn, backend, bytes));
+    note(check_repeats(drawn, backend, repeats, bytes));
     if (drawn.problem.options.reproducibility == Reproducibility::batch_invariant &&
         !drawn.formula_reads_batch)
       note(check_alone(drawn, geometry, backend));
@@ -272,28 +322,16 @@ ProblemVerdict check_problem(RandomProblem& drawn, Backend backend) {
 VerifySummary verify(const VerifyOptions& options, std::ostream& report,
                      const VerifyProgress& progress) {
   VerifySummary summary;
-  for (int i = 0; i < options.cases; ++i) {
-    RandomProblem drawn = make_random_problem(options.seed + std::uint64_t(i), options.limits);
-    const ProblemVerdict verdict = check_problem(drawn, options.backend);
-    count_options(drawn.problem, verdict, summary);
-    if (!verdict.refusal.empty()) {
-      ++summary.refused;
-      if (++summary.refusals[verdict.refusal] == 1)
-        report << "refused: " << verdict.refusal << '\n' << drawn.describe();
-    } else if (!verdict.fault.empty()) {
-      ++summary.failed;
-      report << "FAILED: " << verdict.fault << '\n' << drawn.describe();
-    } else {
-      ++summary.passed;
-      summary.worst_ratio = std::max(summary.worst_ratio, verdict.ratio);
-      summary.worst_fp8_ratio = std::max(summary.worst_fp8_ratio, verdict.fp8_ratio);
-    }
-    if (progress) progress(i + 1, options.cases);
-  }
+  in_order<Outcome>(
+      options.cases, worker_count(options.workers), [&](int i) { return outcome_of(options, i); },
+      [&](int i, const Outcome& outcome) {
+        count(outcome, summary, report);
+        if (progress) progress(i + 1, options.cases);
+      });
   return summary;
 }
 
-std::string VerifySummary::matrix() const {
+std::string VerifySummary::option_counts() const {
   std::string lines =
       fmt::format("{:34} {:>6} {:>6} {:>8}  {}\n", "option", "right", "wrong", "refused", "answer");
   for (const auto& [option, count] : options) {

@@ -23,6 +23,8 @@ struct VerifyOptions {
   int cases = 1000;
   std::uint64_t seed = 1;  ///< problem i is drawn from seed + i
   GeneratorLimits limits;
+  int workers = 0;  ///< problems at a time, each on a thread of its own; 0: one a core
+  int repeats = 1;  ///< runs of each problem that must give the same bits
 };
 
 /// How the problems with one option fared.
@@ -39,14 +41,14 @@ struct VerifySummary {
   double worst_fp8_ratio = 0;           ///< of eager's own error, over problems with fp8 queries
   std::string text() const;
   /// A line an option: right, refused with its reason, or wrong.
-  std::string matrix() const;
+  std::string option_counts() const;
 };
 
 /// Called after each problem with the number done.
 using VerifyProgress = std::function<void(int done, int of)>;
 
-/// Draws and checks `cases` problems; each breach is printed with the problem's description and the
-/// run goes on.
+/// Draws and checks `cases` problems; each breach is printed with the problem's description, in the
+/// order of seeds whatever the number of workers, and the run goes on.
 VerifySummary verify(const VerifyOptions& options, std::ostream& report,
                      const VerifyProgress& progress = {});
 
@@ -55,6 +57,6 @@ struct ProblemVerdict {
   std::string fault, refusal;
   double ratio = 0, fp8_ratio = 0;
 };
-ProblemVerdict check_problem(RandomProblem& drawn, Backend backend);
+ProblemVerdict check_problem(RandomProblem& drawn, Backend backend, int repeats = 1);
 
 }  // namespace tilefold::testing
