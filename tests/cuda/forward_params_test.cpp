@@ -115,5 +115,19 @@ TEST(ForwardParams, DerivedWorkIsTheScheduleOfEqualSequences) {
   }
 }
 
+TEST(ForwardParams, HeadsOfFewOutputsSplitTheirWeightsAndBatchInvariantOnesAlwaysDo) {
+  ForwardParams params{};
+  params.value_dim = 128;
+  SequenceInfo sequence{};
+  for (const auto& [queries, splits] :
+       {std::pair{0, true}, {1, true}, {15, true}, {16, false}, {4096, false}}) {
+    sequence.query_length = queries;
+    params.exact_weights_below = exact_weights_below(Reproducibility::same_plan);
+    EXPECT_EQ(splits_weights(params, sequence), splits) << queries;
+    params.exact_weights_below = exact_weights_below(Reproducibility::batch_invariant);
+    EXPECT_TRUE(splits_weights(params, sequence)) << queries;
+  }
+}
+
 }  // namespace
 }  // namespace tilefold::cuda

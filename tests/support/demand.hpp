@@ -24,6 +24,7 @@ enum class Feature {
   uneven_lengths,
   fewer_keys_than_queries,
   empty_sequences,
+  few_rows,      // 1 to 3 queries: few outputs a head
   one_long_row,  // one query over 6000 keys: its keys are split
   grouped_heads,
   ragged_query,

@@ -36,6 +36,8 @@ void add_shapes(Options& all) {
   all.push_back({"heads: grouped", {.features = {F::grouped_heads}}});
   all.push_back(
       {"value: view of key", {.features = {F::view_of_key}, .head_dim = 128, .value_dim = 96}});
+  all.push_back({"lengths: few rows", {.features = {F::few_rows}}});
+  all.push_back({"lengths: few rows, partial output", {.features = {F::few_rows, F::partial}}});
   all.push_back({"lengths: Sk < Sq", {.features = {F::fewer_keys_than_queries}}});
   all.push_back(
       {"lengths: empty sequences",

@@ -201,6 +201,9 @@ std::string OptionMatrix::text() const {
       "allowed\n";
   if (!absence.empty() && columns.size() > 1)
     lines += fmt::format("CUDA's columns were planned and not run: {}\n", absence);
+  lines += fmt::format("matrix: {} cells right, {} wrong, {} refused, {} planned\n",
+                       count(CellAnswer::right), count(CellAnswer::wrong),
+                       count(CellAnswer::refused), count(CellAnswer::planned));
   return lines;
 }
 

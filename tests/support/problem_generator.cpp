@@ -219,6 +219,8 @@ void Builder::demand_lengths() {
     s.key_length =
         first || uneven ? s.query_length + random_.between(0, 200) : sequences_[0].key_length;
     if (f.has(Feature::fewer_keys_than_queries)) std::swap(s.query_length, s.key_length);
+    if (f.has(Feature::few_rows))
+      s.query_length = first ? random_.between(1, 3) : sequences_[0].query_length;
     if (one_row) s.query_length = 1, s.key_length = random_.between(5000, 6000);
   }
   if (f.has(Feature::empty_sequences)) {

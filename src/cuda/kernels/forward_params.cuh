@@ -93,6 +93,8 @@ struct ForwardParams {
   int head_dim, value_dim;
   int query_stride, key_stride;  // of positions
   float scale;
+  // Outputs of a head, query_length * value_dim, below which its weights keep more than 16 bits.
+  long long exact_weights_below;
 
   const SequenceInfo* sequences;  // [batch]
   const int* page_ids;            // null: keys are dense or ragged
@@ -118,6 +120,11 @@ struct ForwardParams {
   MaskData mask;
 };
 static_assert(sizeof(ForwardParams) <= 4096, "kernels of every card take 4 KB of parameters");
+
+/// Whether the weights of a sequence enter their product in two parts (docs/numerics.md).
+TILEFOLD_HD constexpr bool splits_weights(const ForwardParams& p, const SequenceInfo& s) {
+  return 1LL * s.query_length * p.value_dim < p.exact_weights_below;
+}
 
 TILEFOLD_HD constexpr bool is_paged(const ForwardParams& p) { return p.page_ids != nullptr; }
 

@@ -1,6 +1,7 @@
 #include "cuda/launch/forward_plan.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "cuda/launch/device_functions.hpp"
 #include "cuda/runtime/launch.hpp"
@@ -142,6 +143,12 @@ std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const P
   return infos;
 }
 
+// Measured by simulation, docs/numerics.md. Batch-invariant bits may not depend on how many rows a
+// prefill's chunk has: there every head is treated as short ones are.
+std::int64_t exact_weights_below(Reproducibility mode) {
+  return mode == Reproducibility::batch_invariant ? std::numeric_limits<std::int64_t>::max() : 2048;
+}
+
 ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule& schedule,
                                const Problem& problem) {
   const Tensors& t = problem.tensors;
@@ -166,6 +173,7 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
   p.query_stride = g.query_stride;
   p.key_stride = g.key_stride;
   p.scale = float(g.scale);
+  p.exact_weights_below = exact_weights_below(problem.options.reproducibility);
   p.page_id_stride = 1;
   p.pages = g.pages;
   p.page_size = g.page_size;

@@ -35,6 +35,9 @@ PageIds gather_page_ids(const core::Geometry& geometry, const PageTable& pages);
 
 std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const PageIds& pages);
 
+/// Outputs of a head below which weights enter their product in two parts.
+std::int64_t exact_weights_below(Reproducibility mode);
+
 /// Kernel parameters of everything but pointers.
 ForwardParams describe_problem(const core::Geometry& geometry, const planner::Schedule& schedule,
                                const Problem& problem);

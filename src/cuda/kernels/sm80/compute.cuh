@@ -59,6 +59,10 @@ template <class Chosen> struct QueryFragments {
   }
 };
 
+/// How P enters its product with V: rounded to the operand's type, or as that and the rounded rest,
+/// which together hold 16 bits or more (docs/numerics.md says for which heads).
+enum class WeightParts { one, two };
+
 /// Output, scores and softmax state of a warp's rows.
 template <class Chosen> struct Computer {
   static constexpr ForwardConfig config = Chosen::value;
@@ -113,6 +117,7 @@ template <class Chosen> struct Computer {
   /// output += exp2(scores) V, 16 keys at a time: while one step multiplies, the exponentials of
   /// the next can run. P is rounded to the operand's type after its sum is taken, as eager
   /// attention does.
+  template <WeightParts parts>
   __device__ __forceinline__ void weights_value(Scores& scores, const Exponent<rows>& exponent,
                                                 unsigned value_tile) {
     const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
@@ -124,8 +129,8 @@ template <class Chosen> struct Computer {
     for (int p = 0; p < ahead; ++p) read_value(b[p], value_tile, lane, p);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      unsigned a[config.row_blocks][4];
-      weigh(a, scores, exponent, step);
+      unsigned a[config.row_blocks][4], rest[config.row_blocks][4];
+      weigh<parts>(a, rest, scores, exponent, step);
 #pragma unroll
       for (int pair = 0; pair < pairs; ++pair) {
         const int p = step * pairs + pair;
@@ -136,6 +141,10 @@ template <class Chosen> struct Computer {
           const unsigned(&v)[4] = b[p % (ahead + 1)];
           ptx::mma_16x8x16<config.type>(output[block][2 * pair], a[block], v[0], v[1]);
           ptx::mma_16x8x16<config.type>(output[block][2 * pair + 1], a[block], v[2], v[3]);
+          if constexpr (parts == WeightParts::two) {
+            ptx::mma_16x8x16<config.type>(output[block][2 * pair], rest[block], v[0], v[1]);
+            ptx::mma_16x8x16<config.type>(output[block][2 * pair + 1], rest[block], v[2], v[3]);
+          }
         }
       }
     }
@@ -158,9 +167,12 @@ template <class Chosen> struct Computer {
         b, tile + lane.at(product % pairs) +
                16 * (product / pairs) * Swizzle<config.value_dim, config.layout>::row_bytes);
   }
-  /// The weights of keys [16 step, 16 step + 16) as operand a.
-  __device__ __forceinline__ void weigh(unsigned (&a)[config.row_blocks][4], const Scores& scores,
-                                        const Exponent<rows>& exponent, int step) {
+  /// The weights of keys [16 step, 16 step + 16) as operand a; `rest` is what rounding took off.
+  template <WeightParts parts>
+  __device__ __forceinline__ void weigh(unsigned (&a)[config.row_blocks][4],
+                                        unsigned (&rest)[config.row_blocks][4],
+                                        const Scores& scores, const Exponent<rows>& exponent,
+                                        int step) {
 #pragma unroll
     for (int block = 0; block < config.row_blocks; ++block) {
 #pragma unroll
@@ -171,6 +183,10 @@ template <class Chosen> struct Computer {
         const float w1 = ptx::exp2(::fmaf(s[first + 1], exponent.factor, -exponent.shift[row]));
         softmax.sum[row] += w0 + w1;
         a[block][i] = ptx::pack<config.type>(w0, w1);
+        if constexpr (parts == WeightParts::two) {
+          const auto rounded = ptx::unpack<config.type>(a[block][i]);
+          rest[block][i] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
+        }
       }
     }
   }

@@ -130,7 +130,7 @@ template <class Chosen> class Block {
       if (!seen.no()) {
         apply_formula(scores, tile, seen);
         const auto exponent = computer.softmax.settle(scores, computer.output, c_);
-        computer.weights_value(scores, exponent, shared_ + Plan::value(0));
+        weights_value(computer, scores, exponent, shared_ + Plan::value(0));
       }
       tile = following;
     }
@@ -146,7 +146,16 @@ template <class Chosen> class Block {
     computer.query_key(scores, shared_ + Plan::query, key_tile);
     apply_formula(scores, tile, seen);
     const auto exponent = computer.softmax.settle(scores, computer.output, c_);
-    computer.weights_value(scores, exponent, key_tile + config.key_bytes());
+    weights_value(computer, scores, exponent, key_tile + config.key_bytes());
+  }
+
+  __device__ __forceinline__ void weights_value(Work& computer, Scores& scores,
+                                                const Exponent<Work::rows>& exponent,
+                                                unsigned value_tile) const {
+    if (block_.splits_weights)
+      computer.template weights_value<WeightParts::two>(scores, exponent, value_tile);
+    else
+      computer.template weights_value<WeightParts::one>(scores, exponent, value_tile);
   }
 
   /// What the range mask says of this warp's rows; a warp that sees nothing of a tile only loads.

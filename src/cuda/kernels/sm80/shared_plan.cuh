@@ -16,21 +16,22 @@ namespace tilefold::cuda::sm80 {
 /// key loop would miss the registers.
 struct BlockWork {
   ForwardWork work;
-  const char* key;    // key 0 (paged: page 0) of the KV head
-  const char* value;  // likewise
-  KeyRange wanted;    // keys that some row sees
-  KeySpan spans[8];   // of each warp's rows
+  const char* key;      // key 0 (paged: page 0) of the KV head
+  const char* value;    // likewise
+  KeyRange wanted;      // keys that some row sees
+  KeySpan spans[8];     // of each warp's rows
+  bool splits_weights;  // WeightParts::two
 };
 
 /// Where the block's K and V start.
 TILEFOLD_HD BlockWork block_work(const ForwardParams& params, const ForwardWork& work) {
-  if (work.rows == 0) return {work, nullptr, nullptr, {}, {}};
+  if (work.rows == 0) return {work, nullptr, nullptr, {}, {}, false};
   const SequenceInfo& s = params.sequences[work.sequence];
   const RowPlace first = is_paged(params) ? RowPlace{0, 0} : RowPlace{work.sequence, s.key_begin};
   const auto start = [&](const Operand& operand) {
     return static_cast<const char*>(operand.data) + 2 * first.offset(operand.strides, work.kv_head);
   };
-  return {work, start(params.key), start(params.value), {}, {}};
+  return {work, start(params.key), start(params.value), {}, {}, splits_weights(params, s)};
 }
 
 template <class Chosen> struct SharedPlan {

@@ -36,6 +36,24 @@ template <HalfType type> __device__ __forceinline__ unsigned pack(float low, flo
   return pair;
 }
 
+/// A pair of 16-bit numbers as float32, exactly.
+struct FloatPair {
+  float low, high;
+};
+template <HalfType type> __device__ __forceinline__ FloatPair unpack(unsigned pair) {
+  FloatPair wide;
+  if constexpr (type == HalfType::bf16) {
+    wide.low = __uint_as_float(pair << 16);
+    wide.high = __uint_as_float(pair & 0xffff0000u);
+  } else {
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; "
+        "cvt.f32.f16 %1, high; }"
+        : "=f"(wide.low), "=f"(wide.high)
+        : "r"(pair));
+  }
+  return wide;
+}
+
 /// 2^x, to 2 units in the last place; -inf gives 0, NaN stays. Subnormal results are 0.
 __device__ __forceinline__ float exp2(float x) {
   float power;
