@@ -1,46 +1,139 @@
 #!/usr/bin/env bash
-# Every test that needs a GPU, from a staged folder: scripts/gpu_tests.sh [build/stage] [--sanitize]
+# Every test that needs a GPU, from a staged folder:
+#   scripts/gpu_tests.sh [STAGE] [--out FOLDER] [--kernels PREFIX] [--cases N] [--no-sanitize]
 #
-# Runs the GPU test programs, `tilefold verify --backend cuda` and the handed cases. With --sanitize:
-# compute-sanitizer's four tools over 40 small random problems each. Says so and exits with 77 where
-# there is no device.
+# STAGE (build/stage) holds bin/ and lib/. Programs write to FOLDER ($OUT/gpu_tests, or
+# build/gpu_tests): steps.txt, matrix.txt, one file a sanitizer tool, and summary.txt, the table that
+# ends the run. compute-sanitizer's four tools run beside the other steps. --kernels takes only
+# kernels whose names begin so ("sm80 bf16 d128") and leaves out the steps that need them all.
+# --cases: random problems of the largest step (2000). Sized for 240 s on 16 cores and one H200.
+# Exit code 77 where there is no device, and the reason.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-stage=build/stage sanitize=no
-for argument in "$@"; do
-  if [[ $argument == --sanitize ]]; then sanitize=yes; else stage=$argument; fi
-done
-bin=$stage/bin
-export LD_LIBRARY_PATH=$PWD/$stage/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-if ! "$bin/tilefold" info | grep -q '^CUDA device   [^n]'; then
-  "$bin/tilefold" info | grep 'CUDA device'
+stage=build/stage out=${OUT:+$OUT/gpu_tests} kernels='' cases=2000 sanitize=yes
+out=${out:-build/gpu_tests}
+while (($#)); do
+  case $1 in
+    --out | --kernels | --cases)
+      (($# > 1)) || { echo "$1 needs a value" >&2; exit 2; }
+      printf -v "${1#--}" '%s' "$2"
+      shift
+      ;;
+    --no-sanitize) sanitize=no ;;
+    --sanitize) sanitize=yes ;;
+    -*) echo "$1 is no option: see the head of this file" >&2; exit 2 ;;
+    *) stage=$1 ;;
+  esac
+  shift
+done
+[[ $cases =~ ^[1-9][0-9]*$ ]] || { echo "--cases is '$cases': a whole number from 1" >&2; exit 2; }
+bin=$stage/bin tool=$stage/bin/tilefold
+[[ -x $tool ]] || { echo "$tool is not there: cmake --build build --target stage" >&2; exit 2; }
+export LD_LIBRARY_PATH=$PWD/$stage/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[[ -z $kernels ]] || export TILEFOLD_CUDA_KERNELS=$kernels
+
+"$tool" info | grep 'CUDA device'
+if ! "$tool" info | grep -q '^CUDA device   [^n]'; then
   echo "skipped: no CUDA device"
   exit 77
 fi
-"$bin/tilefold" info | grep 'CUDA device'
+mkdir -p "$out"
+rm -f "$out"/{steps,matrix,summary,memcheck,racecheck,initcheck,synccheck}.txt
+rows=() failed=0
 
-failed=0
-step() {
-  local name=$1 begin=$SECONDS
-  shift
-  if "$@"; then echo "== $name: passed in $((SECONDS - begin)) s"; else
-    echo "== $name: FAILED"
-    failed=$((failed + 1))
-  fi
+# row NAME RESULT SECONDS FILE: a line of the table, with the last words of the step's output.
+row() {
+  local last
+  last=$(grep -a '[^[:space:]]' "$4" | tail -n 1 | cut -c 1-100)
+  rows+=("$(printf '%-34s %-9s %4s s  %s' "$1" "$2" "$3" "$last")")
+  [[ $2 == passed ]] || failed=$((failed + 1))
+  echo "== ${rows[-1]}"
 }
-for program in "$bin"/test_*; do step "$(basename "$program")" "$program" --gtest_brief=1; done
-step "random problems" "$bin/tilefold" verify --backend cuda --cases "${TILEFOLD_CASES:-300}"
-step "random problems, plain-load kernels" \
-  env TILEFOLD_CUDA_KERNELS=any "$bin/tilefold" verify --backend cuda --cases "${TILEFOLD_CASES:-300}"
-step "handed cases" "$bin/tilefold" cases --backend cuda tests/cases/handed.jsonl
 
-if [[ $sanitize == yes ]]; then
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, its output into steps.txt.
+step() {
+  local name=$1 limit=$2 begin=$SECONDS code file
+  shift 2
+  file=$(mktemp)
+  timeout "$limit" "$@" >"$file" 2>&1
+  code=$?
+  # Problems that were all refused show nothing.
+  if ((code == 0)) && [[ " $* " == *" verify "* && " $* " != *" --matrix "* ]] &&
+    ! grep -q '^verify: .*: [1-9][0-9]* passed, 0 failed' "$file"; then
+    echo "no problem passed" >>"$file"
+    code=1
+  fi
+  { echo "==== $name: $*"; cat "$file"; } >>"$out/steps.txt"
+  [[ " $* " != *" --matrix "* ]] || cp "$file" "$out/matrix.txt"
+  case $code in
+    0) row "$name" passed $((SECONDS - begin)) "$file" ;;
+    124) row "$name" "TIMED OUT" $((SECONDS - begin)) "$file" ;;
+    *) tail -n 30 "$file"; row "$name" FAILED $((SECONDS - begin)) "$file" ;;
+  esac
+  rm -f "$file"
+}
+
+declare -A sanitizers=()
+start_sanitizers() {
+  local sanitizer tool_name
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-  for tool in memcheck racecheck initcheck synccheck; do
-    step "compute-sanitizer $tool" "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      "$bin/tilefold" verify --backend cuda --cases 40 --seed 900 --work 1e5
+  if [[ ! -x $sanitizer ]]; then
+    rows+=("$(printf '%-34s %-9s' 'compute-sanitizer' 'ABSENT')")
+    failed=$((failed + 1))
+    return
+  fi
+  for tool_name in memcheck racecheck initcheck synccheck; do
+    (
+      begin=$SECONDS
+      timeout 200 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$tool" verify \
+        --backend cuda --cases 30 --seed 900 --work 1e5 --workers 1
+      code=$?
+      echo "took $((SECONDS - begin)) s"
+      exit $code
+    ) >"$out/$tool_name.txt" 2>&1 &
+    sanitizers[$tool_name]=$!
   done
+}
+await_sanitizers() {
+  local tool_name code seconds file
+  for tool_name in "${!sanitizers[@]}"; do
+    wait "${sanitizers[$tool_name]}"
+    code=$?
+    file=$(mktemp)
+    grep -a 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool_name.txt" >"$file" ||
+      echo "no summary: see $tool_name.txt" >"$file"
+    seconds=$(sed -n 's/^took \([0-9]*\) s$/\1/p' "$out/$tool_name.txt")
+    case $code in
+      0) row "compute-sanitizer $tool_name" passed "$seconds" "$file" ;;
+      124) row "compute-sanitizer $tool_name" "TIMED OUT" "$seconds" "$file" ;;
+      *) row "compute-sanitizer $tool_name" FAILED "$seconds" "$file" ;;
+    esac
+    rm -f "$file"
+  done
+}
+
+whole=$SECONDS
+[[ $sanitize == no ]] || start_sanitizers
+if [[ -z $kernels ]]; then
+  # Among them: graphs that are captured and replayed, poisoned memory, refusals of a run.
+  for program in "$bin"/test_*; do
+    step "$(basename "$program")" 150 "$program" --gtest_brief=1
+  done
+  step "matrix of options" 120 "$tool" verify --matrix --cases 8
 fi
-echo "$failed failed"
+step "random problems" 150 "$tool" verify --backend cuda --cases $((cases * (${#kernels} ? 4 : 1)))
+[[ -n $kernels ]] || step "random problems, plain loads" 120 env TILEFOLD_CUDA_KERNELS=any \
+  "$tool" verify --backend cuda --cases $((cases / 2 + 1)) --seed 100001
+step "100 runs, the same bits" 120 "$tool" verify --backend cuda --cases 40 --seed 200001 \
+  --work 3e5 --repeat 100
+step "handed cases" 60 "$tool" cases --backend cuda tests/cases/handed.jsonl
+[[ $sanitize == no ]] || await_sanitizers
+
+{
+  printf '%-34s %-9s %6s  %s\n' step result time "last word"
+  printf '%s\n' "${rows[@]}"
+  echo "total $((SECONDS - whole)) s; ${#rows[@]} steps, $failed failed" \
+    "${kernels:+(only kernels named $kernels...)}"
+} | tee "$out/summary.txt"
 ((failed == 0))
