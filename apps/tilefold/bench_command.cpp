@@ -1,4 +1,5 @@
-// `tilefold bench cpu`: speed, memory and skipped work, beside other libraries.
+// `tilefold bench cpu` and `tilefold bench forward`: speed, memory and skipped work, beside other
+// libraries.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +7,7 @@
 #include <fstream>
 
 #include "bench/bench_report.hpp"
+#include "bench/cuda/forward_figures.hpp"
 #include "command.hpp"
 #include "option_checks.hpp"
 #include "progress.hpp"
@@ -61,6 +63,54 @@ void bench_cpu(const Arguments& a) {
   write_text(a.svg, bench::to_svg(report));
 }
 
+struct ForwardArguments {
+  bench::ForwardOptions options;
+  std::string csv, dtype = "bf16";
+};
+
+void bench_forward(const ForwardArguments& a) {
+  bench::ForwardOptions options = a.options;
+  options.dtype = a.dtype == "f16" ? DType::f16 : DType::bf16;
+  write_text(a.csv, "");
+  std::vector<bench::ForwardFigure> figures;
+  {
+    Progress progress("bench forward");
+    figures = bench::measure_forward(
+        options, [&](double part, const std::string& next) { progress.update(part, next); });
+  }
+  fmt::print("{}", bench::forward_table(figures));
+  if (a.csv.empty()) return;
+  std::string text = "# " + command_line() + "\n" + bench::forward_csv_header();
+  for (const bench::ForwardFigure& figure : figures) text += bench::forward_csv_row(figure);
+  write_text(a.csv, text);
+}
+
+void add_bench_forward(CLI::App& command) {
+  CLI::App* forward = command.add_subcommand("forward", "The forward on a GPU");
+  const auto a = std::make_shared<ForwardArguments>();
+  bench::ForwardOptions& o = a->options;
+  forward->add_option("--csv", a->csv, "Writes every figure, with the command");
+  forward->add_option("--set", o.sets, "grid, gqa, window, ragged")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"grid", "gqa", "window", "ragged"}));
+  forward->add_option("--head-dim", o.head_dims, "Of the grid; hidden size is 2048")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember({"32", "64", "128", "256"}));
+  forward->add_option("--seq", o.lengths, "Of the grid; 16384 tokens in all")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 20));
+  forward->add_option("--dtype", a->dtype, "bf16 or f16")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"bf16", "f16"}));
+  forward->add_option("--runs", o.runs, "Launches of each point")
+      ->capture_default_str()
+      ->check(whole_number(1, 1000));
+  forward->callback([a] { bench_forward(*a); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& tool) {
@@ -86,6 +136,7 @@ void add_bench(CLI::App& tool) {
   cpu->add_flag("--quick", a->quick, "Up to 2048 tokens and no long sections: about a minute");
   cpu->add_flag("--json", a->json, "Prints one JSON object");
   cpu->callback([a] { bench_cpu(*a); });
+  add_bench_forward(*command);
 }
 
 }  // namespace tilefold::cli

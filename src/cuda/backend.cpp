@@ -9,6 +9,7 @@
 #include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "tilefold/error.hpp"
@@ -23,7 +24,9 @@ struct Family {
   std::span<const ForwardKernel> kernels;
   int score_passes;  // through shared memory
 };
-std::vector<Family> families() { return {{"sm80", sm80_kernels(), 0}, {"any", any_kernels(), 3}}; }
+std::vector<Family> families() {
+  return {{"sm90", sm90_kernels(), 0}, {"sm80", sm80_kernels(), 0}, {"any", any_kernels(), 3}};
+}
 
 std::vector<const ForwardKernel*> all_kernels() {
   std::vector<const ForwardKernel*> all;
@@ -76,24 +79,12 @@ std::optional<std::string> limits(const planner::Candidate& candidate,
   return "it is not in the table of kernels";
 }
 
-// Blocks that keep every multiprocessor at work, and the shortest part that pays for its merge.
-constexpr int blocks_a_multiprocessor = 2, shortest_split = 256;
 constexpr int invariant_split = 4096;
-
-// Example: 8 KV heads of one decode row over 131072 keys are 8 items for 132 multiprocessors; 264
-// are wanted, so rows are split in 33 parts of 3972 keys, rounded up to a multiple of the tile.
-int choose_split(const core::Geometry& geometry, std::int64_t items, int tile_keys, int cores) {
-  if (items == 0 || items >= cores || geometry.max_key_length < 2 * shortest_split) return 0;
-  const std::int64_t parts = (blocks_a_multiprocessor * cores + items - 1) / items;
-  const std::int64_t keys = (geometry.max_key_length + parts - 1) / parts;
-  return int((std::max<std::int64_t>(keys, shortest_split) + tile_keys - 1) / tile_keys *
-             tile_keys);
-}
 
 void number_items(const core::Geometry& geometry, planner::Schedule& schedule) {
   schedule.first_item = {0};
   for (const core::Sequence& s : geometry.sequences)
-    schedule.first_item.push_back(schedule.first_item.back() + geometry.kv_heads *
+    schedule.first_item.push_back(schedule.first_item.back() + schedule.lists(geometry) *
                                                                    schedule.blocks(geometry, s) *
                                                                    schedule.splits(s));
 }
@@ -162,13 +153,17 @@ void require_device(Device device) {
 planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,
                                 const Problem& problem) {
   const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
+  const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
   planner::Schedule schedule;
-  schedule.tile = table()[std::size_t(kernel_index)]->candidate.tile;
+  schedule.tile = kernel.candidate.tile;
+  if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
   number_items(sized, schedule);
   schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
                             ? invariant_split
-                            : choose_split(sized, schedule.items(), schedule.tile.tile_keys,
-                                           card(problem.tensors.query.device()).multiprocessors);
+                            : choose_split({schedule.items(), geometry.max_key_length,
+                                            schedule.tile.tile_keys,
+                                            kernel.blocks_a_multiprocessor *
+                                                card(problem.tensors.query.device()).multiprocessors});
   number_items(sized, schedule);
   if (schedule.items() > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +
@@ -177,7 +172,9 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
 }
 
 std::size_t workspace_bytes(const Execution& execution) {
-  return WorkspaceLayout(execution.geometry, execution.schedule).bytes;
+  return WorkspaceLayout(execution.geometry, execution.schedule,
+                         table()[std::size_t(execution.kernel_index)]->counters)
+      .bytes;
 }
 
 std::shared_ptr<Prepared> prepare(const Execution& execution) {
@@ -235,7 +232,7 @@ void run(const Execution& execution, const Prepared& prepared, const Tensors& te
   const ForwardLaunch launch = plan.bind(execution, tensors, workspace);
   plan.enqueue_lengths(launch, stream);
   if (checks_values() && execution.geometry.lengths_on_device) check_device_values(plan, stream);
-  plan.enqueue_forward(launch, stream);
+  plan.enqueue_forward(launch, execution, tensors, stream);
 }
 
 }  // namespace tilefold::cuda

@@ -34,18 +34,22 @@ void count_rows(const core::Geometry& g, const Schedule& schedule, const score::
 Work count_work(const core::Geometry& geometry, const Schedule& schedule,
                 const score::MaskNode* mask) {
   Work work;
+  const int pack = schedule.packed_heads(geometry), group = geometry.group();
   for (int b = 0; b < int(geometry.sequences.size()); ++b) {
-    const std::int64_t rows =
-        std::int64_t(geometry.group()) * geometry.sequences[std::size_t(b)].query_length;
-    for (int h = 0; h < geometry.kv_heads; ++h)
+    const std::int64_t queries = geometry.sequences[std::size_t(b)].query_length;
+    const std::int64_t rows = pack * queries;
+    for (int list = 0; list < schedule.lists(geometry); ++list) {
+      const std::int64_t first = list * pack % group * queries;  // among the KV head's rows
       for (std::int64_t row = 0; row < rows;) {
         // Tiles start anew in each block, as they do when the block is computed.
         const std::int64_t block_end =
             (row / schedule.tile.block_queries + 1) * schedule.tile.block_queries;
         const std::int64_t last = std::min({row + schedule.tile.tile_queries, block_end, rows});
-        count_rows(geometry, schedule, mask, b, h, row, last, work);
+        count_rows(geometry, schedule, mask, b, list * pack / group, first + row, first + last,
+                   work);
         row = last;
       }
+    }
   }
   return work;
 }

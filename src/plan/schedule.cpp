@@ -19,7 +19,7 @@ constexpr int invariant_split = 4096;
 std::int64_t count_items(const core::Geometry& g, const Schedule& schedule) {
   std::int64_t items = 0;
   for (const core::Sequence& s : g.sequences)
-    items += g.kv_heads * schedule.blocks(g, s) * schedule.splits(s);
+    items += schedule.lists(g) * schedule.blocks(g, s) * schedule.splits(s);
   return items;
 }
 
@@ -65,7 +65,7 @@ WorkItem Schedule::item(const core::Geometry& g, std::int64_t index) const {
   item.kv_head = int(local / item.splits / blocks(g, s));
   item.first_row = block * tile.block_queries;
   item.last_row = std::min<std::int64_t>(item.first_row + tile.block_queries,
-                                         std::int64_t(g.group()) * s.query_length);
+                                         std::int64_t(packed_heads(g)) * s.query_length);
   item.first_key = item.split * split_keys;
   item.last_key =
       item.splits == 1 ? s.key_length : std::min(item.first_key + split_keys, s.key_length);
@@ -82,7 +82,7 @@ Schedule make_schedule(const core::Geometry& geometry, TileShape tile, Reproduci
   schedule.first_item.reserve(geometry.sequences.size() + 1);
   schedule.first_item.push_back(0);
   for (const core::Sequence& s : geometry.sequences)
-    schedule.first_item.push_back(schedule.first_item.back() + geometry.kv_heads *
+    schedule.first_item.push_back(schedule.first_item.back() + schedule.lists(geometry) *
                                                                    schedule.blocks(geometry, s) *
                                                                    schedule.splits(s));
   return schedule;

@@ -16,7 +16,7 @@ struct Drawn {
 
 Drawn draw(testing::Random& random) {
   Drawn d;
-  d.params.group = random.between(1, 3);
+  d.params.group = d.params.pack = random.between(1, 3);
   d.params.query_stride = random.one_of({1, 1, 2, -1, -3});
   d.params.key_stride = random.one_of({1, 1, 2, 3, -1, -2});
   d.sequence.query_length = random.between(1, 30);
@@ -95,7 +95,8 @@ TEST(ForwardParams, DerivedWorkIsTheScheduleOfEqualSequences) {
     const std::vector<SequenceInfo> infos = sequence_infos(g, {});
     ForwardParams params{};
     params.kv_heads = g.kv_heads;
-    params.group = g.group();
+    params.group = params.pack = g.group();
+    params.lists = g.kv_heads;
     params.sequences = infos.data();
     params.shape = work_shape(g, schedule);
     ASSERT_EQ(params.shape.items, schedule.items());

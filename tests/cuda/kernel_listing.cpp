@@ -29,6 +29,7 @@ inline int __shfl_sync(unsigned, int value, int) { return value; }
 #include "cuda/kernels/ladder/v1.cuh"
 #include "cuda/kernels/ladder/v2.cuh"
 #include "cuda/kernels/sm80/registry.hpp"
+#include "cuda/kernels/sm90/forward/registry.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/ladder/sm80_unswizzled.hpp"
 
@@ -60,6 +61,13 @@ template <int... index> void print_sm80(std::integer_sequence<int, index...>) {
   (print_forward<sm80::Choice<sm80::registry(index)>>(
        "sm80", "sm80::forward_kernel", sm80_kernels()[std::size_t(index)],
        sm80::registry(index).head_dim, sm80::registry(index).value_dim),
+   ...);
+}
+
+template <int... index> void print_sm90(std::integer_sequence<int, index...>) {
+  (print_forward<sm90::Choice<sm90::registry(index)>>(
+       "sm90", "sm90::forward_kernel", sm90_kernels()[std::size_t(index)],
+       sm90::registry(index).head_dim, sm90::registry(index).value_dim),
    ...);
 }
 
@@ -120,6 +128,7 @@ template <int head_dim> void print_ladder() {
 int main() {
   using namespace tilefold::cuda;
   print_sm80(std::make_integer_sequence<int, sm80::registry_size>{});
+  print_sm90(std::make_integer_sequence<int, sm90::registry_size>{});
   print_any();
   print_steps();
   print_ladder<64>();

@@ -268,7 +268,7 @@ TEST(Sm80Rows, SpansSayWhatEveryElementSays) {
                              {4, open_high, 33, 64, 4, 1, 1}};
   for (const RangeCase& c : cases) {
     ForwardParams params{};
-    params.group = c.group, params.query_stride = c.query_stride, params.key_stride = c.key_stride;
+    params.group = params.pack = c.group, params.query_stride = c.query_stride, params.key_stride = c.key_stride;
     params.mask.range = {c.low, c.high};
     SequenceInfo sequence{};
     sequence.query_length = c.query_length, sequence.key_length = c.key_length;
@@ -322,7 +322,7 @@ TEST(Sm80Rows, RowsThatFillTheTileSayNothing) {
 
 TEST(Sm80Rows, ABrokenSequenceIsNotRead) {
   ForwardParams params{};
-  params.group = 1, params.query_stride = params.key_stride = 1;
+  params.group = params.pack = 1, params.query_stride = params.key_stride = 1;
   SequenceInfo sequence{};
   sequence.query_length = sequence.key_length = 8, sequence.broken = 1;
   ForwardWork work{};

@@ -83,7 +83,8 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
 
 void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.batch = s.batch, p.query_heads = s.query_heads, p.kv_heads = s.kv_heads;
-  p.group = s.query_heads / s.kv_heads;
+  p.group = p.pack = s.query_heads / s.kv_heads;
+  p.lists = s.kv_heads;
   p.head_dim = s.head_dim, p.value_dim = s.value_dim;
   p.query_stride = p.key_stride = 1;
   p.scale = s.actual_scale();

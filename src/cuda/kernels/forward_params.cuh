@@ -1,8 +1,9 @@
 // What every forward kernel is given: one struct in parameter space, all layouts already turned
 // into pointers and strides. All offsets count elements and are 64-bit.
 //
-// Rows are packed as in plan/schedule.hpp: row r of (sequence, KV head) is query r % Sq of head
-// kv_head * group + r / Sq. A block of threads computes one ForwardWork.
+// Rows are packed as in plan/schedule.hpp: a list of rows holds `pack` query heads of one KV head,
+// all of them or one; row r of a list is query r % Sq of head list * pack + r / Sq. A block of
+// threads computes one ForwardWork.
 #pragma once
 
 #include "cuda/kernels/mask_program.cuh"
@@ -59,13 +60,14 @@ struct ScoreStep {
   long long batch, head, query, key;  // strides; 0 broadcasts
 };
 
-/// What one block of threads computes: rows [first_row, first_row + rows) of one sequence and KV
-/// head over keys [first_key, last_key).
+/// What one block of threads computes: rows [first_row, first_row + rows) of one list of a sequence
+/// over keys [first_key, last_key).
 struct ForwardWork {
   long long first_row;
   long long part;  // index of this (row tile, split) among all parts
   int rows;        // 0: nothing
-  int sequence, kv_head;
+  int sequence;
+  int kv_head;  // number of the list; where a list holds the whole group, its KV head
   int first_key, last_key;
   int split, splits;
 };
@@ -74,7 +76,7 @@ struct ForwardWork {
 struct WorkShape {
   long long items;
   int tile_rows;   // rows of one item
-  int row_tiles;   // at most, a (sequence, KV head)
+  int row_tiles;   // at most, a list
   int splits;      // at most, a row
   int split_keys;  // 0: rows are never split
 };
@@ -90,6 +92,7 @@ struct ForwardParams {
   Strides lse_strides;  // outer: sequence
 
   int batch, query_heads, kv_heads, group;
+  int pack, lists;  // query heads of a list of rows; lists of a sequence: query_heads / pack
   int head_dim, value_dim;
   int query_stride, key_stride;  // of positions
   float scale;
@@ -143,10 +146,10 @@ TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
   rest /= unsigned(shape.splits);
   work.first_row = 1LL * int(rest % unsigned(shape.row_tiles)) * shape.tile_rows;
   rest /= unsigned(shape.row_tiles);
-  work.kv_head = int(rest % unsigned(p.kv_heads));
-  work.sequence = int(rest / unsigned(p.kv_heads));
+  work.kv_head = int(rest % unsigned(p.lists));
+  work.sequence = int(rest / unsigned(p.lists));
   const SequenceInfo& s = p.sequences[work.sequence];
-  const long long rows = 1LL * p.group * s.query_length - work.first_row;
+  const long long rows = 1LL * p.pack * s.query_length - work.first_row;
   work.splits = 1;
   if (shape.split_keys > 0 && s.key_length > shape.split_keys)
     work.splits = (s.key_length - 1) / shape.split_keys + 1;
@@ -159,13 +162,17 @@ TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
   return work;
 }
 
-/// A packed row's query index and head.
+/// A packed row's query index and head. A list has fewer than 2^31 rows (make_schedule refuses
+/// more): 32-bit divisions, a tenth of the instructions of 64-bit ones.
 struct QueryPlace {
   int query, head;
 };
-TILEFOLD_HD constexpr QueryPlace query_of(const ForwardParams& p, const SequenceInfo& s,
-                                          int kv_head, long long row) {
-  return {int(row % s.query_length), kv_head * p.group + int(row / s.query_length)};
+TILEFOLD_HD constexpr QueryPlace query_of(const ForwardParams& p, const SequenceInfo& s, int list,
+                                          long long row) {
+  const unsigned queries = unsigned(s.query_length);
+  if (unsigned(row) < queries) return {int(row), list * p.pack};
+  const unsigned head = unsigned(row) / queries;
+  return {int(unsigned(row) - head * queries), list * p.pack + int(head)};
 }
 
 TILEFOLD_HD constexpr RowPlace query_place(const SequenceInfo& s, int sequence, int query) {
@@ -196,7 +203,8 @@ TILEFOLD_HD constexpr score::Interval positions_between(int a, int b) {
   return {score::smaller(a, b), score::larger(a, b)};
 }
 
-/// Key indices [begin, end), not yet bounded by the sequence: empty where begin >= end.
+/// Key indices [begin, end), not yet bounded by the sequence and perhaps negative: empty where begin
+/// >= end.
 struct OpenKeyRange {
   long long begin, end;
 };
@@ -213,10 +221,12 @@ TILEFOLD_HD constexpr OpenKeyRange open_range(const ForwardParams& p, const Sequ
   const long long low = turned ? -most : least, high = turned ? -least : most;
   const long long step = turned ? -p.key_stride : p.key_stride;
   if (step == 1) return {low, high + 1};
-  const auto floor_div = [](long long a, long long d) {
-    return a >= 0 ? a / d : -((-a + d - 1) / d);
-  };
-  return {floor_div(low + step - 1, step), floor_div(high, step) + 1};
+  // A key's index times the step lies below 2^32, and no index is negative: 32-bit divisions.
+  constexpr long long most_bits = 0xffffffffll;
+  const unsigned divisor = unsigned(step);
+  const unsigned begin = unsigned(score::smaller(score::larger(low, 0ll), most_bits - step));
+  const unsigned end = unsigned(score::smaller(score::larger(high, 0ll), most_bits));
+  return {(begin + divisor - 1) / divisor, high < 0 ? 0ll : 1ll + end / divisor};
 }
 
 /// Key indices [begin, end) within bounds; begin == end where there are none.
@@ -239,9 +249,12 @@ struct QueryRange {
   int first, last;  // both included
 };
 TILEFOLD_HD constexpr QueryRange queries_of(const SequenceInfo& s, const ForwardWork& work) {
-  const long long last_row = work.first_row + work.rows - 1;
-  if (work.first_row / s.query_length != last_row / s.query_length) return {0, s.query_length - 1};
-  return {int(work.first_row % s.query_length), int(last_row % s.query_length)};
+  const unsigned queries = unsigned(s.query_length);
+  unsigned first = unsigned(work.first_row);
+  if (first >= queries) first %= queries;
+  const unsigned last = first + unsigned(work.rows) - 1;
+  if (last >= queries) return {0, s.query_length - 1};
+  return {int(first), int(last)};
 }
 
 /// Of the work's keys, those that the range mask may leave one of its rows: ranges move evenly with
@@ -265,7 +278,7 @@ TILEFOLD_HD score::Truth tile_answer(const ForwardParams& p, const SequenceInfo&
       positions_between(query_position(p, s, range.first), query_position(p, s, range.last));
   const score::Interval keys =
       positions_between(key_position(p, s, first_key), key_position(p, s, last_key - 1));
-  return p.mask.classify(queries, keys, place_of(p, s, work.sequence, work.kv_head * p.group));
+  return p.mask.classify(queries, keys, place_of(p, s, work.sequence, work.kv_head * p.pack));
 }
 
 /// Bits of Plan::status().

@@ -89,9 +89,11 @@ std::vector<float> packed(const TensorView& tensor) {
 }  // namespace
 
 WorkspaceLayout::WorkspaceLayout(const core::Geometry& geometry,
-                                 const planner::Schedule& schedule) {
+                                 const planner::Schedule& schedule, int counter_count) {
+  sequences = aligned(std::size_t(counter_count) * sizeof(unsigned));
+  bytes = sequences;
   if (geometry.lengths_on_device)
-    bytes = aligned(std::size_t(geometry.batch) * sizeof(SequenceInfo));
+    bytes += aligned(std::size_t(geometry.batch) * sizeof(SequenceInfo));
   part_max = part_sum = part_out = bytes;
   if (splits_at_most(geometry, schedule) == 1) return;
   const std::size_t rows = std::size_t(schedule.items()) * std::size_t(schedule.tile.block_queries);
@@ -115,7 +117,7 @@ std::vector<ForwardWork> work_list(const core::Geometry& geometry,
 
 WorkShape work_shape(const core::Geometry& geometry, const planner::Schedule& schedule) {
   const int rows = schedule.tile.block_queries;
-  const std::int64_t packed_rows = std::int64_t(geometry.group()) * geometry.max_query_length;
+  const std::int64_t packed_rows = std::int64_t(schedule.packed_heads(geometry)) * geometry.max_query_length;
   return {schedule.items(), rows, int((packed_rows + rows - 1) / rows),
           int(splits_at_most(geometry, schedule)), schedule.split_keys};
 }
@@ -168,6 +170,8 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
   p.query_heads = g.query_heads;
   p.kv_heads = g.kv_heads;
   p.group = g.group();
+  p.pack = schedule.packed_heads(g);
+  p.lists = g.query_heads / p.pack;
   p.head_dim = g.head_dim;
   p.value_dim = g.value_dim;
   p.query_stride = g.query_stride;
@@ -183,7 +187,9 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
 }
 
 ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel)
-    : kernel_(kernel), device_(execution.problem.tensors.query.device().index) {
+    : kernel_(kernel),
+      device_(execution.problem.tensors.query.device().index),
+      multiprocessors_(card(Device::cuda(device_)).multiprocessors) {
   const CurrentDevice current(device_);
   const core::Geometry& g = execution.geometry;
   const Tensors& t = execution.problem.tensors;
@@ -264,7 +270,9 @@ void ForwardPlan::upload_lengths(const Execution& execution) {
     if (paged) pages_ = gather_page_ids(g, t.pages);
     params_.page_ids = keep(pages_.ids);
     params_.sequences = keep(sequence_infos(g, pages_));
-    params_.work = keep(work_list(g, execution.schedule));
+    std::vector<ForwardWork> work = work_list(g, execution.schedule);
+    if (kernel_.order != nullptr) kernel_.order(work, g, params_);
+    params_.work = keep(work);
     return;
   }
   upload_index(t.cu_seqlens_q, lengths_.query_borders);
@@ -321,6 +329,11 @@ void ForwardPlan::upload_lengths(const Execution& execution) {
 void ForwardPlan::allocate_workspace(std::size_t bytes) {
   const CurrentDevice current(device_);
   workspace_ = DeviceBuffer(bytes);
+  // Counters start at zero and every run leaves them there.
+  if (kernel_.counters > 0)
+    require_success(
+        cudaMemset(workspace_.data(), 0, std::size_t(kernel_.counters) * sizeof(unsigned)),
+        "cudaMemset");
 }
 
 std::uint32_t ForwardPlan::status() const {
@@ -352,7 +365,7 @@ void ForwardPlan::check_page_ids(const Execution& execution, const Tensors& tens
 ForwardLaunch ForwardPlan::bind(const Execution& execution, const Tensors& t,
                                 void* workspace) const {
   const core::Geometry& g = execution.geometry;
-  ForwardLaunch launch{params_, lengths_};
+  ForwardLaunch launch{params_, lengths_, nullptr};
   ForwardParams& p = launch.params;
   p.query.data = t.query.data();
   p.query.scale = scale_data(t.query_descale);
@@ -367,8 +380,9 @@ ForwardLaunch ForwardPlan::bind(const Execution& execution, const Tensors& t,
     if (steps_[i].of_problem)
       p.steps[i].data =
           steps_[i].kind == ScoreStepKind::alibi ? t.alibi_slopes.data() : t.bias.data();
-  const WorkspaceLayout layout(g, execution.schedule);
+  const WorkspaceLayout layout(g, execution.schedule, kernel_.counters);
   char* base = static_cast<char*>(workspace);
+  launch.counters = reinterpret_cast<unsigned*>(base + layout.counters);
   p.part_max = reinterpret_cast<float*>(base + layout.part_max);
   p.part_sum = reinterpret_cast<float*>(base + layout.part_sum);
   p.part_out = reinterpret_cast<float*>(base + layout.part_out);
@@ -400,14 +414,24 @@ void ForwardPlan::enqueue_lengths(const ForwardLaunch& launch, void* stream) con
                          "launching read_lengths", launch.params, launch.lengths);
 }
 
-void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, void* stream) const {
+void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, const Execution& execution,
+                                  const Tensors& tensors, void* stream) const {
   const auto on = static_cast<cudaStream_t>(stream);
   const ForwardParams& p = launch.params;
   if (clears_)
     tilefold::cuda::launch({clear_rows_function(), (output_rows_.total + 3) / 4, 128, 0, on},
                            "launching clear_rows", p, output_rows_);
-  tilefold::cuda::launch({kernel_.function, p.shape.items, kernel_.threads, shared_bytes_, on},
-                         kernel_.candidate.name, p);
+  if (kernel_.counters > 0 && launch.counters != workspace_.as<unsigned>())
+    require_success(cudaMemsetAsync(launch.counters, 0,
+                                    std::size_t(kernel_.counters) * sizeof(unsigned), on),
+                    "cudaMemsetAsync");
+  if (kernel_.enqueue == nullptr)
+    tilefold::cuda::launch({kernel_.function, p.shape.items, kernel_.threads, shared_bytes_, on},
+                           kernel_.candidate.name, p);
+  else
+    kernel_.enqueue(kernel_, {launch, execution.geometry, tensors, execution.problem.options,
+                              launch.counters, multiprocessors_,
+                              shared_bytes_, stream});
   if (p.shape.splits > 1)
     tilefold::cuda::launch({merge_function(), p.shape.items, 128, 0, on}, "launching merge_parts",
                            p);

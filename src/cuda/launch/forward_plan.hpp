@@ -16,8 +16,10 @@ namespace tilefold::cuda {
 
 /// Offsets into the workspace, in bytes.
 struct WorkspaceLayout {
-  std::size_t sequences = 0, part_max = 0, part_sum = 0, part_out = 0, bytes = 0;
-  WorkspaceLayout(const core::Geometry& geometry, const planner::Schedule& schedule);
+  std::size_t counters = 0, sequences = 0, part_max = 0, part_sum = 0, part_out = 0, bytes = 0;
+  /// `counter_count`: ForwardKernel::counters.
+  WorkspaceLayout(const core::Geometry& geometry, const planner::Schedule& schedule,
+                  int counter_count);
 };
 
 /// The work list of a schedule; empty where all sequences have the same lengths, or lengths live on
@@ -45,6 +47,7 @@ ForwardParams describe_problem(const core::Geometry& geometry, const planner::Sc
 struct ForwardLaunch {
   ForwardParams params;
   LengthSources lengths;
+  unsigned* counters;  // in the workspace
 };
 
 class ForwardPlan final : public Prepared {
@@ -59,7 +62,8 @@ class ForwardPlan final : public Prepared {
   void check_page_ids(const Execution& execution, const Tensors& tensors) const;
   ForwardLaunch bind(const Execution& execution, const Tensors& tensors, void* workspace) const;
   void enqueue_lengths(const ForwardLaunch& launch, void* stream) const;
-  void enqueue_forward(const ForwardLaunch& launch, void* stream) const;
+  void enqueue_forward(const ForwardLaunch& launch, const Execution& execution,
+                       const Tensors& tensors, void* stream) const;
 
  private:
   void upload_formula(const Problem& problem);
@@ -68,7 +72,7 @@ class ForwardPlan final : public Prepared {
   template <class T> T* keep(const std::vector<T>& elements);
 
   const ForwardKernel& kernel_;
-  int device_;
+  int device_, multiprocessors_;
   std::vector<DeviceBuffer> buffers_;
   DeviceBuffer status_, workspace_;
   ForwardParams params_;

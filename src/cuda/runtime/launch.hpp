@@ -17,11 +17,11 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
-/// Enqueues a kernel whose parameters are `parameters`, each passed by value.
+/// Enqueues a kernel whose parameters are `parameters`: their bytes are copied before this returns.
 template <class... Parameters>
-void launch(const Launch& how, const char* name, Parameters... parameters) {
+void launch(const Launch& how, const char* name, const Parameters&... parameters) {
   if (how.blocks == 0) return;
-  void* pointers[] = {&parameters...};
+  void* pointers[] = {const_cast<Parameters*>(&parameters)...};
   require_success(
       cudaLaunchKernel(how.function, dim3(unsigned(how.blocks)), dim3(unsigned(how.threads)),
                        pointers, std::size_t(how.shared_bytes), how.stream),

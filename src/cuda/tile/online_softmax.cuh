@@ -8,18 +8,10 @@
 #pragma once
 
 #include "cuda/tile/ptx/mma.cuh"
+#include "cuda/tile/quad.cuh"
 #include "tilefold/score/portable.hpp"
 
 namespace tilefold::cuda {
-
-__device__ __forceinline__ float quad_max(float x) {
-  x = ::fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return ::fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
 
 /// How scores become exponents this tile: exp2(fma(s, factor, -shift)).
 template <int rows> struct Exponent {

@@ -53,11 +53,11 @@ template <int stages> struct Ring {
   unsigned barriers;  // shared-memory address of `bytes` bytes
 
   /// By one thread; ptx::fence_mbarrier_init() and a barrier of the block follow. `releases`:
-  /// arrivals that empty a buffer.
-  __device__ __forceinline__ void init(int releases) const {
+  /// arrivals that empty a buffer; `fillers`: arrivals that fill it, beside the bytes of copies.
+  __device__ __forceinline__ void init(int releases, int fillers = 1) const {
 #pragma unroll
     for (int s = 0; s < stages; ++s) {
-      ptx::mbarrier_init(barriers + ptx::mbarrier_bytes * s, 1);
+      ptx::mbarrier_init(barriers + ptx::mbarrier_bytes * s, fillers);
       ptx::mbarrier_init(barriers + ptx::mbarrier_bytes * (stages + s), releases);
     }
   }

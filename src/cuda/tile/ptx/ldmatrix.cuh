@@ -4,12 +4,9 @@
 // aligned.
 #pragma once
 
-namespace tilefold::cuda::ptx {
+#include "cuda/tile/ptx/address.cuh"
 
-/// A shared-memory pointer as the 32-bit address that these instructions take.
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
+namespace tilefold::cuda::ptx {
 
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&matrix)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -1,0 +1,63 @@
+// The forward's speed on a GPU, through the public API: `tilefold bench forward`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tilefold/dtype.hpp"
+
+namespace tilefold::bench {
+
+/// Query lengths of a batch and who shares keys.
+struct ForwardPoint {
+  std::string set;               // "grid", "gqa", "window", "ragged"
+  std::vector<int> lengths;      // of each sequence; query and key
+  int query_heads, kv_heads, head_dim;
+  bool causal;
+  int window = 0;                // keys to the left that a query still sees; 0: all
+  DType dtype = DType::bf16;
+
+  bool ragged() const;
+  /// 2 * (Dqk + Dv) FLOPs a visible pair and head; causal counts half of all pairs, as the field
+  /// does.
+  double flops() const;
+};
+
+/// How launches follow each other. `queued`: back to back behind a spinning kernel. `single`: one
+/// behind a spinning kernel, the chip at rest between.
+enum class Launching { queued, single };
+
+struct ForwardFigure {
+  ForwardPoint point;
+  std::string kernel, refusal;  // one of them is empty
+  Launching launching;
+  double median_ms = 0, fastest_ms = 0, slowest_ms = 0;
+  double plan_microseconds = 0, run_microseconds = 0;  // of the host, median
+  double tflops() const { return median_ms > 0 ? point.flops() / median_ms / 1e9 : 0; }
+};
+
+struct ForwardOptions {
+  std::vector<std::string> sets{"grid"};
+  std::vector<int> head_dims{64, 128, 256}, lengths{512, 1024, 2048, 4096, 8192, 16384};
+  DType dtype = DType::bf16;
+  int runs = 20;
+};
+
+std::vector<ForwardPoint> forward_points(const ForwardOptions& options);
+
+/// Lengths drawn log-uniformly from [16, 16384] until they sum to `tokens`, the last cut to fit; the
+/// same for the same seed.
+std::vector<int> log_uniform_lengths(int tokens, unsigned seed);
+
+/// Measures; `progress` hears the part done and the point that is next. Throws Error(unsupported)
+/// where there is no device.
+std::vector<ForwardFigure> measure_forward(
+    const ForwardOptions& options, const std::function<void(double, const std::string&)>& progress);
+
+/// Columns of bench/results/*-forward.csv, and of the peers' files.
+std::string forward_csv_header();
+std::string forward_csv_row(const ForwardFigure& figure);
+std::string forward_table(const std::vector<ForwardFigure>& figures);
+
+}  // namespace tilefold::bench

@@ -1,0 +1,17 @@
+// `tilefold bench forward` in a build that has no CUDA: it says so.
+#include "bench/cuda/forward_figures.hpp"
+#include "tilefold/error.hpp"
+
+namespace tilefold::bench {
+
+std::vector<ForwardFigure> measure_forward(const ForwardOptions&,
+                                           const std::function<void(double, const std::string&)>&) {
+  throw Error(ErrorCode::unsupported,
+              "bench forward runs on a CUDA device and this tool was built without CUDA: "
+              "configure with the preset cuda, which needs nvcc 13");
+}
+std::string forward_csv_header() { return {}; }
+std::string forward_csv_row(const ForwardFigure&) { return {}; }
+std::string forward_table(const std::vector<ForwardFigure>&) { return {}; }
+
+}  // namespace tilefold::bench

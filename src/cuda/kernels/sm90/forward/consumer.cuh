@@ -1,0 +1,354 @@
+// A consumer: one warpgroup that computes 64 query rows, from scores to output.
+//
+// Scores of a key tile are issued beside the output of the tile before, so that the tensor cores
+// have work while the softmax runs; the warpgroups take turns in issuing, so that one's softmax runs
+// under another's products. Keys are walked from the last tile to the first: under causal masks the
+// tiles that need masking come first.
+#pragma once
+
+#include "cuda/kernels/sm90/forward/epilogue.cuh"
+#include "cuda/kernels/sm90/forward/mask.cuh"
+#include "cuda/tile/ptx/address.cuh"
+#include "cuda/tile/ptx/barrier.cuh"
+#include "cuda/tile/ptx/wgmma.cuh"
+
+namespace tilefold::cuda::sm90 {
+
+/// Barriers of the block, by number; 0 is __syncthreads().
+struct BlockBarrier {
+  static constexpr int turn = 1;        // 1 a consumer: whose turn it is to issue products
+  static constexpr int warpgroup = 4;   // 1 a consumer: its own 128 threads
+  static constexpr int consumers = 7;   // all consumers
+};
+
+template <class Chosen> class Consumer {
+ public:
+  static constexpr ForwardConfig config = Chosen::value;
+  static constexpr int tile_keys = config.tile_keys;
+  static constexpr bool changes = config.formula == Formula::changed;
+  using Plan = SharedPlan<Chosen>;
+  using Product = ptx::Wgmma<config.type>;
+
+  __device__ __forceinline__ Consumer(const KernelParams& params, const Plan& plan, int warpgroup)
+      : params_(params),
+        plan_(plan),
+        warpgroup_(warpgroup),
+        lane_(int(threadIdx.x % 32)),
+        first_row_(warpgroup * config.warpgroup_rows + int(threadIdx.x / 32 % 4) * 16),
+        // exp2 takes scores in units of log2; a changed score is already scaled.
+        scale_(changes ? 1.0f : params.problem.scale),
+        c_(1.44269504f * scale_) {}
+
+  __device__ __forceinline__ void run() {
+    if (!changes && warpgroup_ == config.consumers - 1) your_turn();  // the first is warpgroup 0's
+    const Slot<Chosen>* slot = &take();
+    while (slot->assignment.work.rows != 0) {
+      walk(slot);
+      // A query tile that goes on in the next slot was walked to its end: this is another one.
+      const Slot<Chosen>& following = take();
+      last_output();
+      store(slot->assignment);
+      release_slot();
+      slot = &following;
+    }
+    if (lane_ == 0) ptx::cp_async_bulk_wait<0>();
+  }
+
+ private:
+  // ---- who waits for whom
+
+  __device__ __forceinline__ const Slot<Chosen>& take() {
+    plan_.assignments().wait_full(taken_);
+    const Slot<Chosen>& slot = plan_.slot(taken_.stage);
+    taken_.advance();
+    return slot;
+  }
+  __device__ __forceinline__ void release_slot() {
+    __syncwarp();
+    if (lane_ == 0) plan_.assignments().release(released_);
+    released_.advance();
+  }
+  /// The Q of the query tile before, or the output that stands in its place, has been read.
+  __device__ __forceinline__ void release_former_query() {
+    if (!leaving_) return;
+    if (lane_ == 0) {
+      ptx::cp_async_bulk_wait_read<0>();
+      plan_.queries(warpgroup_).release(query_at_.before());
+    }
+    leaving_ = false;
+  }
+  /// With one stage Q has served its last key tile: at once, the next has nowhere else to go.
+  __device__ __forceinline__ void release_only_query() {
+    if (lane_ == 0) plan_.queries(warpgroup_).release(query_at_);
+    query_at_.advance();
+  }
+  __device__ __forceinline__ void my_turn() const {
+    ptx::barrier_sync(BlockBarrier::turn + warpgroup_, 256);
+  }
+  __device__ __forceinline__ void your_turn() const {
+    const int next = warpgroup_ == config.consumers - 1 ? 0 : warpgroup_ + 1;
+    ptx::barrier_arrive(BlockBarrier::turn + next, 256);
+  }
+
+  // ---- the walk over key tiles
+
+  __device__ __forceinline__ void walk(const Slot<Chosen>*& slot) {
+    if constexpr (changes)
+      walk_chunks(slot);
+    else
+      walk_range(*slot);
+  }
+
+  /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end.
+  __device__ __forceinline__ void walk_range(const Slot<Chosen>& slot) {
+    const KeyRange all = slot.all[warpgroup_];
+    const int first = slot.assignment.first_tile;
+    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, first);
+    int tile = slot.assignment.last_tile - 1;
+    first_step(slot, tile--);
+    int stop = score::larger(all.end / tile_keys, first);
+    for (;;) {
+#pragma unroll 1
+      for (; tile >= stop; --tile) step<true>(slot, tile);
+      if (tile < first) break;
+#pragma unroll 1
+      for (; tile >= lowest_whole; --tile) step<false>(slot, tile);
+      if (tile < first) break;
+      stop = first;
+    }
+    if (config.query_stages == 1) release_only_query();
+  }
+
+  /// Tiles that the scout found live, 32 a slot.
+  __device__ __forceinline__ void walk_chunks(const Slot<Chosen>*& slot) {
+    bool first = true;
+    for (;;) {
+      const Assignment& a = slot->assignment;
+#pragma unroll 1
+      for (unsigned live = a.live; live != 0; live &= live - 1, first = false) {
+        partial_ = a.partial >> (__ffs(int(live)) - 1) & 1u;
+        changed_step(*slot, a.last_tile - __ffs(int(live)), first);
+      }
+      if (!goes_on()) break;
+      const Slot<Chosen>& following = take();
+      release_slot();
+      slot = &following;
+    }
+    if (config.query_stages == 1) release_only_query();
+  }
+  /// Whether the next slot holds more of this query tile. The scout is never far behind.
+  __device__ __forceinline__ bool goes_on() const {
+    plan_.assignments().wait_full(taken_);
+    const Assignment& next = plan_.slot(taken_.stage).assignment;
+    return next.work.rows != 0 && next.continues;
+  }
+
+  __device__ __forceinline__ void start() {
+    softmax_.start();
+#pragma unroll
+    for (float& o : output_) o = 0.0f;
+    plan_.queries(warpgroup_).wait_full(query_at_);
+  }
+
+  /// The first tile: nothing to overlap with yet.
+  __device__ __forceinline__ void first_step(const Slot<Chosen>& slot, int tile) {
+    start();
+    plan_.keys().wait_full(key_at_);
+    issue_scores();
+    release_former_query();
+    finish_scores<0>();
+    apply_formula(slot, tile);
+    softmax_.raise(scores_, c_);
+    softmax_.weigh(scores_, c_);
+    mend_values(slot.assignment, tile);
+    if (slot.assignment.splits_weights) add_rests();
+    pack();
+  }
+
+  /// Scores of this tile beside the output of the tile before; the softmax runs under the latter.
+  template <bool masked>
+  __device__ __forceinline__ void step(const Slot<Chosen>& slot, int tile) {
+    plan_.keys().wait_full(key_at_);
+    my_turn();
+    issue_scores();
+    plan_.values().wait_full(value_at_);
+    issue_output();
+    your_turn();
+    finish_scores<1>();
+    if constexpr (masked) apply_formula(slot, tile);
+    softmax_.raise(scores_, c_);
+    softmax_.weigh(scores_, c_);
+    finish_output();
+    if constexpr (masked) {
+      rescale();
+      mend_values(slot.assignment, tile);
+      if (slot.assignment.splits_weights) add_rests();
+      pack();
+    } else {
+      pack();
+      rescale();
+    }
+  }
+
+  /// Formulas are long: one body for the first tile and the others, without turns.
+  __device__ __forceinline__ void changed_step(const Slot<Chosen>& slot, int tile, bool first) {
+    if (first) start();
+    plan_.keys().wait_full(key_at_);
+    issue_scores();
+    release_former_query();
+    if (!first) {
+      plan_.values().wait_full(value_at_);
+      issue_output();
+      finish_scores<1>();
+      finish_output();
+    } else {
+      finish_scores<0>();
+    }
+    apply_formula(slot, tile);
+    softmax_.raise(scores_, c_);
+    softmax_.weigh(scores_, c_);
+    rescale();
+    mend_values(slot.assignment, tile);
+    if (slot.assignment.splits_weights) add_rests();
+    pack();
+  }
+
+  __device__ __forceinline__ void store(const Assignment& a) {
+    const Epilogue<Chosen> epilogue(params_.problem, a, first_row_);
+    if (params_.output_path == OutputPath::general)
+      epilogue.store(output_, softmax_, c_, scale_);
+    else
+      epilogue.store_fast(output_, softmax_, c_, scale_, staging());
+    if (config.query_stages > 1) query_at_.advance(), leaving_ = true;
+  }
+  /// The output may take the place of this query tile's Q where another stage holds the next Q.
+  __device__ __forceinline__ Staging staging() const {
+    const bool box = config.query_stages > 1 && params_.output_path == OutputPath::box;
+    return {box ? &params_.out : nullptr, plan_.query(query_at_.stage, warpgroup_),
+            BlockBarrier::warpgroup + warpgroup_};
+  }
+
+  __device__ __forceinline__ void last_output() {
+    plan_.values().wait_full(value_at_);
+    issue_output();
+    finish_output();
+  }
+
+  // ---- the steps
+
+  /// S = Q K^T, issued and committed, not waited for.
+  __device__ __forceinline__ void issue_scores() {
+    // The descriptors of a wide head fill more uniform registers than there are: made anew.
+    const unsigned query = plan_.query(query_at_.stage, warpgroup_);
+    const auto q = MatrixDescriptor::k_major(config.head_dim > 128 || changes ? ptx::address_again(query) : query);
+    const auto k = MatrixDescriptor::k_major(plan_.key(key_at_.stage));
+    constexpr ptx::Major along = ptx::Major::k;
+    ptx::pin(scores_);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < config.head_dim / 16; ++i) {
+      const auto a = q.at_columns(i, config.warpgroup_rows), b = k.at_columns(i, tile_keys);
+      if (i == 0)
+        Product::template shared<along, along, ptx::Sums::replace>(scores_, a, b);
+      else
+        Product::template shared<along, along, ptx::Sums::add>(scores_, a, b);
+    }
+    ptx::wgmma_commit();
+  }
+
+  /// O += P V, issued and committed, not waited for.
+  __device__ __forceinline__ void issue_output() {
+    const auto v = MatrixDescriptor::mn_major(plan_.value(value_at_.stage), tile_keys);
+    ptx::pin(output_);
+#pragma unroll
+    for (auto& step : weights_) ptx::pin(step);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < tile_keys / 16; ++i)
+      Product::template registers<ptx::Major::mn, ptx::Sums::add>(output_, weights_[i],
+                                                                  v.at_rows(i));
+    ptx::wgmma_commit();
+  }
+
+  template <int pending> __device__ __forceinline__ void finish_scores() {
+    ptx::wgmma_wait<pending>();
+    ptx::pin(scores_);
+    if (lane_ == 0) plan_.keys().release(key_at_);
+    key_at_.advance();
+  }
+  __device__ __forceinline__ void finish_output() {
+    ptx::wgmma_wait<0>();
+    ptx::pin(output_);
+    ptx::pin(scores_);  // packing stays behind the wait: the old weights were in use
+    if (lane_ == 0) plan_.values().release(value_at_);
+    value_at_.advance();
+  }
+
+  /// The weights as operand a of the next product, rounded after their sum was taken.
+  __device__ __forceinline__ void pack() {
+#pragma unroll
+    for (int i = 0; i < tile_keys / 4; ++i)
+      weights_[i / 4][i % 4] = ptx::pack<config.type>(scores_[2 * i], scores_[2 * i + 1]);
+  }
+  /// What the weights lose when they are rounded, multiplied first: V stays for the weights
+  /// themselves.
+  __device__ __forceinline__ void add_rests() {
+#pragma unroll
+    for (int i = 0; i < tile_keys / 4; ++i) {
+      const float low = scores_[2 * i], high = scores_[2 * i + 1];
+      const auto rounded = ptx::unpack<config.type>(ptx::pack<config.type>(low, high));
+      weights_[i / 4][i % 4] = ptx::pack<config.type>(low - rounded.low, high - rounded.high);
+    }
+    plan_.values().wait_full(value_at_);
+    issue_output();
+    ptx::wgmma_wait<0>();
+    ptx::pin(output_);
+    ptx::pin(scores_);
+  }
+  __device__ __forceinline__ void rescale() {
+    if (!softmax_.moved()) return;
+#pragma unroll
+    for (int i = 0; i < config.value_dim / 2; ++i) output_[i] *= softmax_.factor[i / 2 % 2];
+  }
+
+  __device__ __forceinline__ void apply_formula(const Slot<Chosen>& slot, int tile) {
+    const TileMask<Chosen> mask(params_.problem, slot, first_row_, tile);
+    if constexpr (changes) mask.change(scores_, partial_);
+    mask.hide(scores_, warpgroup_);
+  }
+
+  /// Rows of V that no row of the sequence may see become zeros: a weight of 0 does not make 0 of a
+  /// NaN. Only tiles at the ends of a sequence have such rows. All consumers do it together.
+  __device__ __forceinline__ void mend_values(const Assignment& a, int tile) {
+    const int first = a.values.begin - tile * tile_keys, last = a.values.end - tile * tile_keys;
+    if (first <= 0 && last >= tile_keys) return;
+    plan_.values().wait_full(value_at_);
+    auto* chunks =
+        reinterpret_cast<uint4*>(plan_.memory + (plan_.value(value_at_.stage) - plan_.base));
+    const int thread = int(threadIdx.x) - 128;
+    for (int i = thread; i < config.value_bytes() / 16; i += 128 * config.consumers) {
+      const int row = i / 8 % tile_keys;
+      if (row < first || row >= last) chunks[i] = uint4{0, 0, 0, 0};
+    }
+    ptx::fence_proxy_async_shared();
+    ptx::barrier_sync(BlockBarrier::consumers, 128 * config.consumers);
+  }
+
+  const KernelParams& params_;
+  const Plan& plan_;
+  int warpgroup_, lane_;
+  int first_row_;  // of this warp, in the tile
+  float scale_, c_;
+  RingPosition<Plan::slots> taken_, released_;
+  RingPosition<config.query_stages> query_at_;
+  RingPosition<config.stages> key_at_, value_at_;
+  bool partial_ = false;  // of the tile at hand, changed formulas only
+  bool leaving_ = false;  // the former query tile still holds its stage
+
+  float scores_[tile_keys / 2];
+  unsigned weights_[tile_keys / 16][4];
+  float output_[config.value_dim / 2];
+  Softmax<tile_keys / 2> softmax_;
+};
+
+}  // namespace tilefold::cuda::sm90

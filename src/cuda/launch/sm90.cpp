@@ -1,0 +1,232 @@
+// The table of Hopper kernels: one row an entry of kernels/sm90/forward/registry.hpp; their tensor
+// maps, the order of their work and their launch.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "cuda/kernels/sm90/forward/functions.hpp"
+#include "cuda/kernels/sm90/forward/params.hpp"
+#include "cuda/kernels/sm90/forward/registry.hpp"
+#include "cuda/launch/formula_data.hpp"
+#include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/work_order.hpp"
+#include "cuda/runtime/device.hpp"
+#include "cuda/runtime/launch.hpp"
+#include "cuda/runtime/tensor_map.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+
+using sm90::ForwardConfig;
+
+std::string name_of(const ForwardConfig& c) {
+  const std::string dims = c.head_dim == c.value_dim
+                               ? std::to_string(c.head_dim)
+                               : std::to_string(c.head_dim) + "-" + std::to_string(c.value_dim);
+  return std::string("sm90 ") + (c.type == HalfType::bf16 ? "bf16" : "f16") + " d" + dims + " " +
+         std::to_string(c.tile_rows()) + "x" + std::to_string(c.tile_keys) +
+         (c.formula == sm90::Formula::range ? "" : " formula");
+}
+
+// ---- tensor maps
+
+/// Query, key or value as TMA sees it: a ragged tensor is one long sequence.
+HeadTensor head_tensor(const TensorView& tensor) {
+  const bool dense = tensor.rank() == 4;
+  HeadTensor head;
+  head.data = tensor.data();
+  head.type = element_type(tensor.dtype());
+  head.head_dim = int(tensor.dim(dense ? 3 : 2));
+  head.batch = dense ? tensor.dim(0) : 1;
+  head.length = tensor.dim(dense ? 1 : 0);
+  head.heads = tensor.dim(dense ? 2 : 1);
+  head.batch_stride = dense ? tensor.stride(0) : 0;
+  head.row_stride = tensor.stride(dense ? 1 : 0);
+  head.head_stride = tensor.stride(dense ? 2 : 1);
+  return head;
+}
+
+std::optional<std::string> map_refusal(const char* name, const TensorView& tensor) {
+  HeadTensor head = head_tensor(tensor);
+  // Tensors without data are planned for: run() checks their pointers.
+  if (head.data == nullptr) head.data = reinterpret_cast<const void*>(std::uintptr_t{16});
+  if (head.length > INT32_MAX) return std::string(name) + " has more than 2147483647 rows";
+  const auto broadcast = [](std::int64_t extent, std::int64_t stride) {
+    return extent > 1 && stride == 0;
+  };
+  if (broadcast(head.batch, head.batch_stride) || broadcast(head.length, head.row_stride) ||
+      broadcast(head.heads, head.head_stride))
+    return std::string("TMA repeats no rows: ") + name + " has a stride of 0";
+  const std::string reason = cuda::refusal(column_box(head, 64));
+  if (!reason.empty()) return std::string("TMA cannot read ") + name + ": its " + reason;
+  return std::nullopt;
+}
+
+// ---- refusals
+
+std::optional<std::string> device_refusal(const Problem& problem) {
+  const Device device = problem.tensors.query.device();
+  const auto& devices = device_report().devices;
+  if (device.index < 0 || device.index >= int(devices.size())) return std::nullopt;
+  const DeviceProperties& p = devices[std::size_t(device.index)];
+  if (p.major == 9 && p.minor == 0) return std::nullopt;
+  return "its code is for compute capability 9.0: " + p.name + " has " + std::to_string(p.major) +
+         "." + std::to_string(p.minor);
+}
+
+std::optional<std::string> type_refusal(const ForwardConfig& c, const core::Geometry& geometry,
+                                        const Problem& problem) {
+  const DType type = c.type == HalfType::bf16 ? DType::bf16 : DType::f16;
+  if (geometry.query_dtype != type || geometry.key_dtype != type || geometry.value_dtype != type)
+    return std::string("it multiplies ") + (type == DType::bf16 ? "bf16" : "f16") + " with itself";
+  const Tensors& t = problem.tensors;
+  if (t.query_descale.scale.present() || t.key_descale.scale.present() ||
+      t.value_descale.scale.present())
+    return "it takes no descale tensors";
+  return std::nullopt;
+}
+
+std::optional<std::string> layout_refusal(const ForwardConfig& c, const core::Geometry& geometry,
+                                          const Problem& problem) {
+  if (geometry.head_dim > c.head_dim || geometry.value_dim > c.value_dim)
+    return "its tile holds head dimensions up to " + std::to_string(c.head_dim) + " and " +
+           std::to_string(c.value_dim);
+  if (geometry.key_layout == core::KeyLayout::paged) return "its keys are not paged";
+  const Tensors& t = problem.tensors;
+  if (auto reason = map_refusal("query", t.query)) return reason;
+  if (auto reason = map_refusal("key", t.key)) return reason;
+  return map_refusal("value", core::value_of(t, problem.options));
+}
+
+std::optional<std::string> formula_refusal(const ForwardConfig& c, const core::Geometry& geometry,
+                                           const Problem& problem) {
+  if (c.formula == sm90::Formula::changed) return std::nullopt;
+  std::string reason;
+  const auto mask = mask_image(problem.options.mask.node(), reason);
+  if (!mask || !mask->data.program.everything()) return "its mask is one range of keys a query";
+  const auto steps = score_steps(problem, reason);
+  if (!steps || !steps->empty()) return "it changes no scores";
+  // Scores stay unscaled, scale * log2(e) enters the exponent: a normal float above 0.
+  if (!(geometry.scale > 1e-30 && geometry.scale < 1e30))
+    return "its scale lies between 1e-30 and 1e30";
+  return std::nullopt;
+}
+
+std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
+                                   const Problem& problem) {
+  const ForwardConfig c = sm90::registry(kernel.index);
+  if (auto reason = device_refusal(problem)) return reason;
+  if (auto reason = type_refusal(c, geometry, problem)) return reason;
+  if (auto reason = layout_refusal(c, geometry, problem)) return reason;
+  return formula_refusal(c, geometry, problem);
+}
+
+// ---- work
+
+/// A list a head fills its last tile badly where queries are few: packed, the group's heads fill
+/// each other's tiles. Worth it from a quarter of the tiles on, because packed rows are copied by
+/// the warps that multiply them. Example: 8 heads over one decode row are 8 tiles, or 1 packed.
+int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
+  const std::int64_t rows = kernel.candidate.tile.block_queries, group = geometry.group();
+  std::int64_t apart = 0, packed = 0;
+  for (const core::Sequence& s : geometry.sequences) {
+    apart += group * ((s.query_length + rows - 1) / rows);
+    packed += (group * s.query_length + rows - 1) / rows;
+  }
+  return 4 * packed <= 3 * apart ? int(group) : 1;
+}
+
+// ---- launch
+
+/// The epilogue between two query tiles costs tensor-core time: its short form where it will do.
+sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, const TensorBox& out) {
+  const ElementType own = c.type == HalfType::bf16 ? ElementType::bf16 : ElementType::f16;
+  const Strides& s = p.out_strides;
+  const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) |
+                     std::uintptr_t(2 * s.outer) | std::uintptr_t(2 * s.row) |
+                     std::uintptr_t(2 * s.head);
+  const bool fast = p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
+                    p.sinks == nullptr;
+  if (!fast) return sm90::OutputPath::general;
+  const bool staged = c.query_stages > 1 && c.value_groups() <= c.key_groups() &&
+                      cuda::refusal(out).empty();
+  return staged ? sm90::OutputPath::box : sm90::OutputPath::direct;
+}
+
+void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
+  const ForwardConfig c = sm90::registry(kernel.index);
+  const ForwardParams& p = site.launch.params;
+  const Tensors& t = site.tensors;
+  const TensorView& value = core::value_of(t, site.options);
+  sm90::KernelParams params{};
+  params.problem = p;
+  params.query_path = p.pack == 1 ? sm90::QueryPath::box : sm90::QueryPath::rows;
+  if (params.query_path == sm90::QueryPath::box)
+    params.query = encode(column_box(head_tensor(t.query), ForwardConfig::warpgroup_rows));
+  params.key = encode(column_box(head_tensor(t.key), c.tile_keys));
+  params.value = encode(column_box(head_tensor(value), c.tile_keys));
+  params.query_rows = t.query.rank() == 4 ? int(t.query.dim(1)) : 0;
+  params.key_rows = t.key.rank() == 4 ? int(t.key.dim(1)) : 0;
+  params.items = int(p.shape.items);
+  params.order = sm90_order(site.geometry, p);
+  const int blocks = std::min(params.items, site.multiprocessors);
+  const bool even = p.work == nullptr && !site.geometry.lengths_on_device &&
+                    params.order.section == 0;
+  params.turn = even ? sm90::Turn::fixed : sm90::Turn::counted;
+  const TensorBox out = column_box(head_tensor(t.out), 16);  // a warp's rows
+  params.output_path = output_path(c, p, out);
+  if (params.output_path == sm90::OutputPath::box) params.out = encode(out);
+  params.counters = site.counters;
+  launch({kernel.function, blocks, kernel.threads, site.shared_bytes,
+          static_cast<cudaStream_t>(site.stream)},
+         kernel.candidate.name, params);
+}
+
+// ---- table
+
+template <int index> int shared_bytes(int, int) { return sm90::forward_shared_bytes<index>(); }
+
+// Of one multiprocessor: wgmma makes 4096 FLOPs a cycle; 16 exponentials; 128 bytes of shared
+// memory.
+template <int index> ForwardKernel row() {
+  constexpr ForwardConfig c = sm90::registry(index);
+  static const std::string name = name_of(c);
+  ForwardKernel kernel{{name.c_str(),
+                        Backend::cuda,
+                        c.type == HalfType::bf16 ? DType::bf16 : DType::f16,
+                        {c.tile_rows(), c.tile_keys, c.tile_rows()},
+                        "wgmma, TMA",
+                        4096,
+                        16,
+                        128,
+                        c.tile_rows()},
+                       sm90::forward_function<index>(),
+                       c.threads(),
+                       shared_bytes<index>,
+                       refusal,
+                       index};
+  kernel.pointer_alignment = 16;
+  kernel.packed_heads = packed_heads;
+  kernel.order = longest_first;
+  kernel.enqueue = enqueue;
+  kernel.counters = 2;
+  kernel.blocks_a_multiprocessor = 1;
+  return kernel;
+}
+
+template <int... index>
+std::array<ForwardKernel, sizeof...(index)> rows(std::integer_sequence<int, index...>) {
+  return {row<index>()...};
+}
+
+}  // namespace
+
+std::span<const ForwardKernel> sm90_kernels() {
+  static const auto table = rows(std::make_integer_sequence<int, sm90::registry_size>{});
+  return table;
+}
+
+}  // namespace tilefold::cuda
