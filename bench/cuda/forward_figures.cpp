@@ -38,7 +38,8 @@ class Case {
     const std::int64_t keys = tokens * point.kv_heads * point.head_dim;
     for (const std::int64_t count : {queries, keys, keys, queries}) {
       memory_.emplace_back(std::size_t(count * bytes));
-      if (memory_.size() < 4) fill_normal(memory_.back().data(), element_of(point.dtype), count, ++seed);
+      if (memory_.size() < 4)
+        fill_normal(memory_.back().data(), element_of(point.dtype), count, ++seed);
     }
     const Device device = Device::cuda();
     const auto batch = std::int64_t(point.lengths.size());
@@ -81,7 +82,8 @@ template <class Work> double host_microseconds(int runs, const Work& work) {
     const auto start = std::chrono::steady_clock::now();
     work();
     times.push_back(
-        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+            .count());
   }
   return median(times);
 }
@@ -104,7 +106,9 @@ ForwardFigure measure(const ForwardPoint& point, const ForwardOptions& options) 
     Plan planned = plan(first.problem);
     planned.prepare();
     figure.kernel = planned.kernel();
-    const auto launch = [&](int run) { planned.run(cases[run % sets_in_rotation]->problem.tensors); };
+    const auto launch = [&](int run) {
+      planned.run(cases[run % sets_in_rotation]->problem.tensors);
+    };
     std::vector<double> times = launch_times(options, figure.launching, launch);
     std::sort(times.begin(), times.end());
     figure.median_ms = times[times.size() / 2];
@@ -166,8 +170,8 @@ std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
     if (set == "gqa")
       for (int heads : {32, 64})
         for (const auto& [batch, length] : {std::pair{1, 8192}, {16, 1024}, {64, 1024}})
-          points.push_back({"gqa", std::vector<int>(std::size_t(batch), length), heads, 8, 128, true, 0,
-                            dtype});
+          points.push_back(
+              {"gqa", std::vector<int>(std::size_t(batch), length), heads, 8, 128, true, 0, dtype});
     if (set == "window")
       for (int window : {0, 4095})
         points.push_back({"window", {32768}, 16, 16, 128, true, window, dtype});
@@ -180,7 +184,8 @@ std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
 }
 
 std::vector<ForwardFigure> measure_forward(
-    const ForwardOptions& options, const std::function<void(double, const std::string&)>& progress) {
+    const ForwardOptions& options,
+    const std::function<void(double, const std::string&)>& progress) {
   describe_device();
   const std::vector<ForwardPoint> points = forward_points(options);
   std::vector<ForwardFigure> figures;
@@ -200,26 +205,30 @@ std::string forward_csv_header() {
 
 std::string forward_csv_row(const ForwardFigure& f) {
   const ForwardPoint& p = f.point;
-  if (!f.refusal.empty()) return fmt::format("# D {} length {}: {}\n", p.head_dim, p.lengths[0], f.refusal);
+  if (!f.refusal.empty())
+    return fmt::format("# D {} length {}: {}\n", p.head_dim, p.lengths[0], f.refusal);
   const int length = p.ragged() ? 0 : p.lengths[0];
-  return fmt::format("tilefold,{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.1f},TFLOPS,{},{:.1f},{:.1f}\n",
-                     f.launching == Launching::queued ? "queued" : "single",
-                     p.ragged() ? "forward_ragged" : "forward", tilefold::name(p.dtype), p.lengths.size(),
-                     p.query_heads, p.kv_heads, p.head_dim, length, length, int(p.causal), p.window,
-                     f.median_ms, f.fastest_ms, f.slowest_ms, f.tflops(), f.kernel,
-                     f.plan_microseconds, f.run_microseconds);
+  return fmt::format(
+      "tilefold,{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.1f},TFLOPS,{},{:.1f},{:."
+      "1f}\n",
+      f.launching == Launching::queued ? "queued" : "single",
+      p.ragged() ? "forward_ragged" : "forward", tilefold::name(p.dtype), p.lengths.size(),
+      p.query_heads, p.kv_heads, p.head_dim, length, length, int(p.causal), p.window, f.median_ms,
+      f.fastest_ms, f.slowest_ms, f.tflops(), f.kernel, f.plan_microseconds, f.run_microseconds);
 }
 
 std::string forward_table(const std::vector<ForwardFigure>& figures) {
-  std::string text = fmt::format("{:>4} {:>6} {:>6} {:>5} {:>6} {:>9} {:>8}  {}\n", "D", "heads", "batch",
-                                 "mask", "length", "ms", "TFLOPS", "kernel");
+  std::string text = fmt::format("{:>4} {:>6} {:>6} {:>5} {:>6} {:>9} {:>8}  {}\n", "D", "heads",
+                                 "batch", "mask", "length", "ms", "TFLOPS", "kernel");
   for (const ForwardFigure& f : figures) {
     const ForwardPoint& p = f.point;
     text += fmt::format("{:>4} {:>6} {:>6} {:>5} {:>6} {:>9.4f} {:>8.1f}  {}\n", p.head_dim,
                         fmt::format("{}/{}", p.query_heads, p.kv_heads), p.lengths.size(),
-                        p.window > 0 ? "win" : p.causal ? "causal" : "full",
-                        p.ragged() ? std::string("ragged") : std::to_string(p.lengths[0]), f.median_ms,
-                        f.tflops(), f.refusal.empty() ? f.kernel : f.refusal);
+                        p.window > 0 ? "win"
+                        : p.causal   ? "causal"
+                                     : "full",
+                        p.ragged() ? std::string("ragged") : std::to_string(p.lengths[0]),
+                        f.median_ms, f.tflops(), f.refusal.empty() ? f.kernel : f.refusal);
   }
   return text;
 }

@@ -11,11 +11,11 @@ namespace tilefold::bench {
 
 /// Query lengths of a batch and who shares keys.
 struct ForwardPoint {
-  std::string set;               // "grid", "gqa", "window", "ragged"
-  std::vector<int> lengths;      // of each sequence; query and key
+  std::string set;           // "grid", "gqa", "window", "ragged"
+  std::vector<int> lengths;  // of each sequence; query and key
   int query_heads, kv_heads, head_dim;
   bool causal;
-  int window = 0;                // keys to the left that a query still sees; 0: all
+  int window = 0;  // keys to the left that a query still sees; 0: all
   DType dtype = DType::bf16;
 
   bool ragged() const;
@@ -46,8 +46,8 @@ struct ForwardOptions {
 
 std::vector<ForwardPoint> forward_points(const ForwardOptions& options);
 
-/// Lengths drawn log-uniformly from [16, 16384] until they sum to `tokens`, the last cut to fit; the
-/// same for the same seed.
+/// Lengths drawn log-uniformly from [16, 16384] until they sum to `tokens`, the last cut to fit;
+/// the same for the same seed.
 std::vector<int> log_uniform_lengths(int tokens, unsigned seed);
 
 /// Measures; `progress` hears the part done and the point that is next. Throws Error(unsupported)

@@ -158,12 +158,12 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
   schedule.tile = kernel.candidate.tile;
   if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
   number_items(sized, schedule);
-  schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
-                            ? invariant_split
-                            : choose_split({schedule.items(), geometry.max_key_length,
-                                            schedule.tile.tile_keys,
-                                            kernel.blocks_a_multiprocessor *
-                                                card(problem.tensors.query.device()).multiprocessors});
+  schedule.split_keys =
+      problem.options.reproducibility == Reproducibility::batch_invariant
+          ? invariant_split
+          : choose_split({schedule.items(), geometry.max_key_length, schedule.tile.tile_keys,
+                          kernel.blocks_a_multiprocessor *
+                              card(problem.tensors.query.device()).multiprocessors});
   number_items(sized, schedule);
   if (schedule.items() > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +

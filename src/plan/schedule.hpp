@@ -2,9 +2,10 @@
 //
 // Rows: the queries of all heads that share a KV head stand in one list, head after head, so that a
 // grouped decode fills tiles: row r is query r % Sq of head list * pack + r / Sq, pack = group.
-// Tiles of rows may straddle heads. A kernel that gains nothing by it takes a list a head: pack = 1. A block is a run of tiles that shares each prepared key tile. Splits: borders
-// lie at absolute keys, multiples of split_keys, chosen from the problem alone. The number of
-// threads changes no bit of the result.
+// Tiles of rows may straddle heads. A kernel that gains nothing by it takes a list a head: pack
+// = 1. A block is a run of tiles that shares each prepared key tile. Splits: borders lie at
+// absolute keys, multiples of split_keys, chosen from the problem alone. The number of threads
+// changes no bit of the result.
 #pragma once
 
 #include <algorithm>

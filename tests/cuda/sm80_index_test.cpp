@@ -268,7 +268,8 @@ TEST(Sm80Rows, SpansSayWhatEveryElementSays) {
                              {4, open_high, 33, 64, 4, 1, 1}};
   for (const RangeCase& c : cases) {
     ForwardParams params{};
-    params.group = params.pack = c.group, params.query_stride = c.query_stride, params.key_stride = c.key_stride;
+    params.group = params.pack = c.group, params.query_stride = c.query_stride,
+    params.key_stride = c.key_stride;
     params.mask.range = {c.low, c.high};
     SequenceInfo sequence{};
     sequence.query_length = c.query_length, sequence.key_length = c.key_length;

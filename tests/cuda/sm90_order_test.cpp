@@ -37,9 +37,8 @@ TEST(Sm90WorkOrder, TakesEveryRowTileOnce) {
     for (int tiles = 1; tiles < 18; ++tiles)
       for (int section = 0; section < 16; ++section)
         for (const int tail : {0, 1, 2, 8}) {
-          const WorkOrder order = section == 0
-                                      ? WorkOrder::plain(lists, tiles)
-                                      : WorkOrder::sections(lists, tiles, section, tail);
+          const WorkOrder order = section == 0 ? WorkOrder::plain(lists, tiles)
+                                               : WorkOrder::sections(lists, tiles, section, tail);
           std::set<std::pair<int, int>> seen;
           for (int item = 0; item < order.items(); ++item) {
             const sm90::RowTile at = order.at(item);
@@ -47,7 +46,8 @@ TEST(Sm90WorkOrder, TakesEveryRowTileOnce) {
             seen.insert({at.list, at.tile});
           }
           ASSERT_EQ(int(seen.size()), lists * tiles)
-              << lists << " lists, " << tiles << " tiles, sections of " << section << ", 1/" << tail;
+              << lists << " lists, " << tiles << " tiles, sections of " << section << ", 1/"
+              << tail;
         }
 }
 
@@ -56,18 +56,20 @@ TEST(Sm90WorkOrder, LongestFirstInASectionShortestLast) {
   std::vector<std::pair<int, int>> got;
   for (int item = 0; item < order.items(); ++item)
     got.push_back({order.at(item).tile, order.at(item).list});
-  const std::vector<std::pair<int, int>> want = {
-      {3, 0}, {3, 1}, {3, 2}, {3, 3}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3},
-      {3, 4}, {3, 5}, {2, 4}, {2, 5}, {1, 4}, {1, 5}, {0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}};
+  const std::vector<std::pair<int, int>> want = {{3, 0}, {3, 1}, {3, 2}, {3, 3}, {2, 0}, {2, 1},
+                                                 {2, 2}, {2, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3},
+                                                 {3, 4}, {3, 5}, {2, 4}, {2, 5}, {1, 4}, {1, 5},
+                                                 {0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}};
   EXPECT_EQ(got, want);
 }
 
 TEST(ChooseSplit, FillsOneWave) {
-  EXPECT_EQ(choose_split({8, 131072, 128, 132}), 64 * 128);   // the example of the declaration
-  EXPECT_EQ(choose_split({132, 131072, 128, 132}), 0);        // full already
-  EXPECT_EQ(choose_split({100, 131072, 128, 132}) == 0 ||     // two waves of halves gain nothing
-                choose_split({100, 131072, 128, 132}) >= 128, true);
-  EXPECT_EQ(choose_split({1, 400, 128, 132}), 0);             // too short to pay
+  EXPECT_EQ(choose_split({8, 131072, 128, 132}), 64 * 128);  // the example of the declaration
+  EXPECT_EQ(choose_split({132, 131072, 128, 132}), 0);       // full already
+  EXPECT_EQ(choose_split({100, 131072, 128, 132}) == 0 ||    // two waves of halves gain nothing
+                choose_split({100, 131072, 128, 132}) >= 128,
+            true);
+  EXPECT_EQ(choose_split({1, 400, 128, 132}), 0);  // too short to pay
   for (int items = 1; items < 200; items += 7)
     for (int keys : {513, 4096, 65537}) {
       const int split = choose_split({items, keys, 80, 132});
@@ -145,8 +147,8 @@ TEST(Sm90Items, PartsAreThoseOfTheMerge) {
       const ForwardWork merged = work_of(p, p.shape.items - 1 - work.part);
       EXPECT_EQ(std::tie(work.first_row, work.part, work.rows, work.sequence, work.kv_head,
                          work.first_key, work.last_key, work.split),
-                std::tie(merged.first_row, merged.part, merged.rows, merged.sequence, merged.kv_head,
-                         merged.first_key, merged.last_key, merged.split));
+                std::tie(merged.first_row, merged.part, merged.rows, merged.sequence,
+                         merged.kv_head, merged.first_key, merged.last_key, merged.split));
       parts.insert(work.part);
     }
     EXPECT_EQ(int(parts.size()), params.items);

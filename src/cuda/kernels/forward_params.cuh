@@ -203,7 +203,8 @@ TILEFOLD_HD constexpr score::Interval positions_between(int a, int b) {
   return {score::smaller(a, b), score::larger(a, b)};
 }
 
-/// Key indices [begin, end), not yet bounded by the sequence and perhaps negative: empty where begin
+/// Key indices [begin, end), not yet bounded by the sequence and perhaps negative: empty where
+/// begin
 /// >= end.
 struct OpenKeyRange {
   long long begin, end;

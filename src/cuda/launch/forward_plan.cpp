@@ -88,8 +88,8 @@ std::vector<float> packed(const TensorView& tensor) {
 
 }  // namespace
 
-WorkspaceLayout::WorkspaceLayout(const core::Geometry& geometry,
-                                 const planner::Schedule& schedule, int counter_count) {
+WorkspaceLayout::WorkspaceLayout(const core::Geometry& geometry, const planner::Schedule& schedule,
+                                 int counter_count) {
   sequences = aligned(std::size_t(counter_count) * sizeof(unsigned));
   bytes = sequences;
   if (geometry.lengths_on_device)
@@ -117,7 +117,8 @@ std::vector<ForwardWork> work_list(const core::Geometry& geometry,
 
 WorkShape work_shape(const core::Geometry& geometry, const planner::Schedule& schedule) {
   const int rows = schedule.tile.block_queries;
-  const std::int64_t packed_rows = std::int64_t(schedule.packed_heads(geometry)) * geometry.max_query_length;
+  const std::int64_t packed_rows =
+      std::int64_t(schedule.packed_heads(geometry)) * geometry.max_query_length;
   return {schedule.items(), rows, int((packed_rows + rows - 1) / rows),
           int(splits_at_most(geometry, schedule)), schedule.split_keys};
 }
@@ -422,16 +423,15 @@ void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, const Execution& 
     tilefold::cuda::launch({clear_rows_function(), (output_rows_.total + 3) / 4, 128, 0, on},
                            "launching clear_rows", p, output_rows_);
   if (kernel_.counters > 0 && launch.counters != workspace_.as<unsigned>())
-    require_success(cudaMemsetAsync(launch.counters, 0,
-                                    std::size_t(kernel_.counters) * sizeof(unsigned), on),
-                    "cudaMemsetAsync");
+    require_success(
+        cudaMemsetAsync(launch.counters, 0, std::size_t(kernel_.counters) * sizeof(unsigned), on),
+        "cudaMemsetAsync");
   if (kernel_.enqueue == nullptr)
     tilefold::cuda::launch({kernel_.function, p.shape.items, kernel_.threads, shared_bytes_, on},
                            kernel_.candidate.name, p);
   else
     kernel_.enqueue(kernel_, {launch, execution.geometry, tensors, execution.problem.options,
-                              launch.counters, multiprocessors_,
-                              shared_bytes_, stream});
+                              launch.counters, multiprocessors_, shared_bytes_, stream});
   if (p.shape.splits > 1)
     tilefold::cuda::launch({merge_function(), p.shape.items, 128, 0, on}, "launching merge_parts",
                            p);

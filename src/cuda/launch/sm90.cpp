@@ -145,14 +145,13 @@ int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
 sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, const TensorBox& out) {
   const ElementType own = c.type == HalfType::bf16 ? ElementType::bf16 : ElementType::f16;
   const Strides& s = p.out_strides;
-  const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) |
-                     std::uintptr_t(2 * s.outer) | std::uintptr_t(2 * s.row) |
-                     std::uintptr_t(2 * s.head);
+  const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) | std::uintptr_t(2 * s.outer) |
+                     std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
   const bool fast = p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
                     p.sinks == nullptr;
   if (!fast) return sm90::OutputPath::general;
-  const bool staged = c.query_stages > 1 && c.value_groups() <= c.key_groups() &&
-                      cuda::refusal(out).empty();
+  const bool staged =
+      c.query_stages > 1 && c.value_groups() <= c.key_groups() && cuda::refusal(out).empty();
   return staged ? sm90::OutputPath::box : sm90::OutputPath::direct;
 }
 
@@ -173,8 +172,8 @@ void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   params.items = int(p.shape.items);
   params.order = sm90_order(site.geometry, p);
   const int blocks = std::min(params.items, site.multiprocessors);
-  const bool even = p.work == nullptr && !site.geometry.lengths_on_device &&
-                    params.order.section == 0;
+  const bool even =
+      p.work == nullptr && !site.geometry.lengths_on_device && params.order.section == 0;
   params.turn = even ? sm90::Turn::fixed : sm90::Turn::counted;
   const TensorBox out = column_box(head_tensor(t.out), 16);  // a warp's rows
   params.output_path = output_path(c, p, out);

@@ -63,9 +63,8 @@ sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& 
   const std::int64_t heads_of_keys =
       std::max<std::int64_t>(1, section_bytes / key_bytes(geometry, geometry.max_key_length));
   const std::int64_t lists_of_a_head = params.group / params.pack;
-  return sm90::WorkOrder::sections(lists, row_tiles,
-                                   even_section(lists, heads_of_keys * lists_of_a_head),
-                                   tail_share);
+  return sm90::WorkOrder::sections(
+      lists, row_tiles, even_section(lists, heads_of_keys * lists_of_a_head), tail_share);
 }
 
 void longest_first(std::vector<ForwardWork>& work, const core::Geometry& geometry,

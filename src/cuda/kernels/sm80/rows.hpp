@@ -38,7 +38,7 @@ TILEFOLD_HD constexpr Row row_of(const ForwardParams& params, const SequenceInfo
   if (r >= work.rows) return {0, no_key, -1, 0};
   const long long packed = work.first_row + r;
   const QueryPlace place = params.pack == 1 ? QueryPlace{int(packed), work.kv_head}
-                                             : query_of(params, sequence, work.kv_head, packed);
+                                            : query_of(params, sequence, work.kv_head, packed);
   const KeyRange keys = range_keys(params, sequence, place.query, work.first_key, work.last_key);
   // A broken sequence is not read: its rows become NaN at the end.
   if (keys.begin >= keys.end || sequence.broken) return {no_key, 0, place.query, place.head};

@@ -1,9 +1,9 @@
 // A consumer: one warpgroup that computes 64 query rows, from scores to output.
 //
 // Scores of a key tile are issued beside the output of the tile before, so that the tensor cores
-// have work while the softmax runs; the warpgroups take turns in issuing, so that one's softmax runs
-// under another's products. Keys are walked from the last tile to the first: under causal masks the
-// tiles that need masking come first.
+// have work while the softmax runs; the warpgroups take turns in issuing, so that one's softmax
+// runs under another's products. Keys are walked from the last tile to the first: under causal
+// masks the tiles that need masking come first.
 #pragma once
 
 #include "cuda/kernels/sm90/forward/epilogue.cuh"
@@ -16,9 +16,9 @@ namespace tilefold::cuda::sm90 {
 
 /// Barriers of the block, by number; 0 is __syncthreads().
 struct BlockBarrier {
-  static constexpr int turn = 1;        // 1 a consumer: whose turn it is to issue products
-  static constexpr int warpgroup = 4;   // 1 a consumer: its own 128 threads
-  static constexpr int consumers = 7;   // all consumers
+  static constexpr int turn = 1;       // 1 a consumer: whose turn it is to issue products
+  static constexpr int warpgroup = 4;  // 1 a consumer: its own 128 threads
+  static constexpr int consumers = 7;  // all consumers
 };
 
 template <class Chosen> class Consumer {
@@ -166,8 +166,7 @@ template <class Chosen> class Consumer {
   }
 
   /// Scores of this tile beside the output of the tile before; the softmax runs under the latter.
-  template <bool masked>
-  __device__ __forceinline__ void step(const Slot<Chosen>& slot, int tile) {
+  template <bool masked> __device__ __forceinline__ void step(const Slot<Chosen>& slot, int tile) {
     plan_.keys().wait_full(key_at_);
     my_turn();
     issue_scores();
@@ -240,7 +239,8 @@ template <class Chosen> class Consumer {
   __device__ __forceinline__ void issue_scores() {
     // The descriptors of a wide head fill more uniform registers than there are: made anew.
     const unsigned query = plan_.query(query_at_.stage, warpgroup_);
-    const auto q = MatrixDescriptor::k_major(config.head_dim > 128 || changes ? ptx::address_again(query) : query);
+    const auto q = MatrixDescriptor::k_major(
+        config.head_dim > 128 || changes ? ptx::address_again(query) : query);
     const auto k = MatrixDescriptor::k_major(plan_.key(key_at_.stage));
     constexpr ptx::Major along = ptx::Major::k;
     ptx::pin(scores_);

@@ -113,8 +113,8 @@ template <class Chosen> class Epilogue {
 
   __device__ __forceinline__ void store_rows(const Output& output, const float (&factor)[2]) const {
     const int row = first_row_ + lane_ / 4;
-    const long long at = out_offset(params_, sequence_, work_.sequence,
-                                    {int(work_.first_row) + row, work_.kv_head});
+    const long long at =
+        out_offset(params_, sequence_, work_.sequence, {int(work_.first_row) + row, work_.kv_head});
     auto* out = static_cast<unsigned short*>(params_.out) + at + 8 * (lane_ % 4);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -142,9 +142,9 @@ template <class Chosen> class Epilogue {
       const unsigned words[4] = {word(output, g, 0, factor[0]), word(output, g, 1, factor[1]),
                                  word(output, g + 1, 0, factor[0]),
                                  word(output, g + 1, 1, factor[1])};
-      ptx::stmatrix_x4(staging.tile + unsigned(swizzled_byte(row, 8 * (g + half),
-                                                             config.warpgroup_rows)),
-                       words);
+      ptx::stmatrix_x4(
+          staging.tile + unsigned(swizzled_byte(row, 8 * (g + half), config.warpgroup_rows)),
+          words);
     }
     ptx::fence_proxy_async_shared();
     __syncwarp();
@@ -152,10 +152,9 @@ template <class Chosen> class Epilogue {
     const OutputPlace& to = assignment_.place;
 #pragma unroll
     for (int group = 0; group < config.value_groups(); ++group)
-      ptx::store_box<4>(staging.map,
-                        {64 * group, to.row + first_row_, to.head, to.sequence},
-                        staging.tile + unsigned(swizzled_byte(in_tile, 64 * group,
-                                                              config.warpgroup_rows)));
+      ptx::store_box<4>(
+          staging.map, {64 * group, to.row + first_row_, to.head, to.sequence},
+          staging.tile + unsigned(swizzled_byte(in_tile, 64 * group, config.warpgroup_rows)));
     ptx::cp_async_bulk_commit();
   }
 

@@ -2,8 +2,9 @@
 //
 // Grid: persistent, one block a multiprocessor; blocks take items of work until there are none.
 // Warpgroup 0: warp 0 loads (loader.cuh), warp 1 scouts (scout.cuh), warps 2 and 3 copy Q where TMA
-// cannot (query_rows.cuh); its registers go to the consumers. Warpgroups 1 and up compute 64 query rows each (consumer.cuh). Pipeline:
-// `stages` tiles of K and of V, `query_stages` of Q, 2 assignments.
+// cannot (query_rows.cuh); its registers go to the consumers. Warpgroups 1 and up compute 64 query
+// rows each (consumer.cuh). Pipeline: `stages` tiles of K and of V, `query_stages` of Q, 2
+// assignments.
 #pragma once
 
 #include "cuda/kernels/sm90/forward/consumer.cuh"
@@ -14,8 +15,7 @@
 
 namespace tilefold::cuda::sm90 {
 
-template <class Chosen>
-__global__ void __launch_bounds__(Chosen::value.threads(), 1)
+template <class Chosen> __global__ void __launch_bounds__(Chosen::value.threads(), 1)
     forward_kernel(const __grid_constant__ KernelParams params) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];

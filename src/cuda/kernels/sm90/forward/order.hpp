@@ -43,9 +43,9 @@ struct RowTile {
 
 struct WorkOrder {
   int lists = 0, row_tiles = 0;
-  int section = 0;         // lists of a section; 0: plain order
-  int first_of_tail = 0;   // items before the tail
-  int tail_tiles = 0;      // row tiles of a list that come in the tail
+  int section = 0;        // lists of a section; 0: plain order
+  int first_of_tail = 0;  // items before the tail
+  int tail_tiles = 0;     // row tiles of a list that come in the tail
   Divisor by_row_tiles, by_lists, by_section_items, by_section, by_last_section;
 
   TILEFOLD_HD constexpr int items() const { return lists * row_tiles; }

@@ -1,5 +1,5 @@
-// Q of query tiles whose rows belong to several heads: two warps copy it row by row, 16 bytes a lane
-// and copy, into the place and the swizzle that TMA would have used.
+// Q of query tiles whose rows belong to several heads: two warps copy it row by row, 16 bytes a
+// lane and copy, into the place and the swizzle that TMA would have used.
 #pragma once
 
 #include "cuda/kernels/sm90/forward/shared_plan.cuh"

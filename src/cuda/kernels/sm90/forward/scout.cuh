@@ -148,10 +148,9 @@ template <class Chosen> class Scout {
       ForwardWork part = a.work;
       part.first_row += first;
       part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
-      to.all[lane_] =
-          a.sequence.broken || a.splits_weights
-              ? KeyRange{0, 0}
-              : keys_of_all(params_.problem, a.sequence, part);
+      to.all[lane_] = a.sequence.broken || a.splits_weights
+                          ? KeyRange{0, 0}
+                          : keys_of_all(params_.problem, a.sequence, part);
     }
     if (params_.problem.pack == 1 && params_.problem.key_stride == 1)
       fill_consecutive(a);
@@ -175,7 +174,7 @@ template <class Chosen> class Scout {
 #pragma unroll 1
     for (int r = lane_; r < config.tile_rows(); r += 32) {
       RowKeys keys{0, end_of_all};  // a row that only fills the tile
-      if (r < rows) {  // rows of a broken sequence see nothing
+      if (r < rows) {               // rows of a broken sequence see nothing
         const KeyRange bound = bounded(range(r), first_key, last_key);
         const bool any = bound.begin < bound.end && !to.assignment.sequence.broken;
         keys = any ? RowKeys{bound.begin, bound.end} : RowKeys{end_of_all, 0};

@@ -1,5 +1,5 @@
-// Where things lie in a block's shared memory, in bytes from its start; and what the roles tell each
-// other there.
+// Where things lie in a block's shared memory, in bytes from its start; and what the roles tell
+// each other there.
 //
 //   query    [query_stages][consumers] of [64][head_dim]   swizzled, 16-bit
 //   key      [stages] of [tile_keys][head_dim]
@@ -22,8 +22,8 @@ struct RowKeys {
 /// Where the tile's first row leaves to, where a list is one head: found by the scout, because the
 /// epilogue stands between two query tiles.
 struct OutputPlace {
-  float* lse;  // null: none is wanted
-  int lse_row;  // elements from one row's lse to the next's
+  float* lse;               // null: none is wanted
+  int lse_row;              // elements from one row's lse to the next's
   int row, head, sequence;  // in the output's tensor map
 };
 

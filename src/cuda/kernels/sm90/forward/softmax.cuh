@@ -2,9 +2,9 @@
 // output of the tile before may still be in the tensor cores: raise() and weigh() touch only scores
 // and sums, the output is rescaled when it has arrived.
 //
-// A row's weights are exp2((s - top) * c). `top` moves only when a score passes it by more than 8 in
-// the exponent, as in tile/online_softmax.cuh: each row decides for itself, so its bits depend on no
-// other row.
+// A row's weights are exp2((s - top) * c). `top` moves only when a score passes it by more than 8
+// in the exponent, as in tile/online_softmax.cuh: each row decides for itself, so its bits depend
+// on no other row.
 #pragma once
 
 #include "cuda/tile/online_softmax.cuh"
