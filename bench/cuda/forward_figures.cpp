@@ -90,9 +90,11 @@ template <class Work> double host_microseconds(int runs, const Work& work) {
 
 std::vector<double> launch_times(const ForwardOptions& options, Launching launching,
                                  const std::function<void(int)>& launch) {
-  if (launching == Launching::queued) return queued_milliseconds(options.runs, launch);
+  if (launching == Launching::queued)
+    return queued_milliseconds(WarmUp::three, options.runs, launch);
   std::vector<double> times;
-  for (int i = 0; i < options.runs; ++i) times.push_back(queued_milliseconds(1, launch)[0]);
+  for (int i = 0; i < options.runs; ++i)
+    times.push_back(queued_milliseconds(i == 0 ? WarmUp::three : WarmUp::none, 1, launch)[0]);
   return times;
 }
 

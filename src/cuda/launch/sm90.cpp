@@ -147,8 +147,9 @@ sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, con
   const Strides& s = p.out_strides;
   const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) | std::uintptr_t(2 * s.outer) |
                      std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
+  const auto narrow = [](std::int64_t stride) { return stride >= 0 && stride <= INT32_MAX; };
   const bool fast = p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
-                    p.sinks == nullptr;
+                    p.sinks == nullptr && narrow(s.row) && narrow(p.lse_strides.row);
   if (!fast) return sm90::OutputPath::general;
   const bool staged =
       c.query_stages > 1 && c.value_groups() <= c.key_groups() && cuda::refusal(out).empty();

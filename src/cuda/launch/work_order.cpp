@@ -8,10 +8,12 @@ namespace tilefold::cuda {
 
 namespace {
 
-// K and V that the blocks at work share, of 50 MB of L2 on Hopper. Measured with 32 MiB and a tail
-// of 1/8 (docs/kernels/forward_sm90.md).
-constexpr std::int64_t section_bytes = 32 << 20;
-constexpr int tail_share = 8;
+// K and V that the blocks at work share, of 50 MB of L2 on Hopper, and the share of the row tiles
+// that come last. Measured on an H200 (docs/kernels/forward_sm90.md): with few row tiles a list, a
+// section of 32 MiB is half of all the work and its end shows.
+constexpr std::int64_t section_bytes = 32 << 20, short_section_bytes = 16 << 20;
+constexpr int short_rows = 8;  // row tiles
+constexpr int tail_share = 4;
 // A part shorter than this does not pay for its merge.
 constexpr int shortest_split = 256;
 
@@ -27,7 +29,7 @@ int even_section(int lists, std::int64_t wanted) {
   return most;
 }
 
-/// Key tiles do not matter here: keys that the range leaves the item.
+/// Keys that the range leaves the item.
 std::int64_t cost(const ForwardParams& p, const core::Sequence& s, const ForwardWork& work) {
   SequenceInfo info{};
   info.query_length = s.query_length, info.key_length = s.key_length;
@@ -60,8 +62,9 @@ sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& 
   const bool rising = range.high != RangeMask::unbounded_high &&
                       range.low == RangeMask::unbounded_low && params.shape.splits == 1;
   if (!rising || row_tiles == 1) return sm90::WorkOrder::plain(lists, row_tiles);
+  const std::int64_t bytes = row_tiles <= short_rows ? short_section_bytes : section_bytes;
   const std::int64_t heads_of_keys =
-      std::max<std::int64_t>(1, section_bytes / key_bytes(geometry, geometry.max_key_length));
+      std::max<std::int64_t>(1, bytes / key_bytes(geometry, geometry.max_key_length));
   const std::int64_t lists_of_a_head = params.group / params.pack;
   return sm90::WorkOrder::sections(
       lists, row_tiles, even_section(lists, heads_of_keys * lists_of_a_head), tail_share);

@@ -27,7 +27,7 @@ int choose_split(const SplitQuestion& question);
 sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& params);
 
 /// Sorts a work list: sections of (sequence, list) whose keys fit the L2 together, the longest
-/// sequences first; in a section the longest items first; the shortest eighth of all items at the
+/// sequences first; in a section the longest items first; the shortest quarter of all items at the
 /// end, to even it out.
 void longest_first(std::vector<ForwardWork>& work, const core::Geometry& geometry,
                    const ForwardParams& params);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <barrier>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -23,6 +24,7 @@ struct BlockIndex {
 };
 inline thread_local BlockIndex threadIdx{}, blockIdx{};
 using std::fmaxf;
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 
 namespace tilefold::testing {
 

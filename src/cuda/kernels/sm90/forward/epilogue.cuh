@@ -112,10 +112,10 @@ template <class Chosen> class Epilogue {
   }
 
   __device__ __forceinline__ void store_rows(const Output& output, const float (&factor)[2]) const {
-    const int row = first_row_ + lane_ / 4;
-    const long long at =
-        out_offset(params_, sequence_, work_.sequence, {int(work_.first_row) + row, work_.kv_head});
-    auto* out = static_cast<unsigned short*>(params_.out) + at + 8 * (lane_ % 4);
+    const OutputPlace& place = assignment_.place;
+    const int row = first_row_ + lane_ / 4, column = 8 * (lane_ % 4);
+    unsigned short* out = place.out + 1LL * row * place.out_row + column;
+    const int columns = params_.value_dim - column, rows = work_.rows - row;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -124,10 +124,10 @@ template <class Chosen> class Epilogue {
 #pragma unroll
         for (int k = 0; k < 4; ++k) words[k] = word(output, g + k, r, factor[r]);
         quad_transpose(words, lane_);
-        if (row + 8 * r < work_.rows && 8 * (g + lane_ % 4) < params_.value_dim)
-          *reinterpret_cast<uint4*>(out + 8 * r * params_.out_strides.row + 8 * g) =
-              uint4{words[0], words[1], words[2], words[3]};
+        if (8 * r < rows && 8 * g < columns)
+          *reinterpret_cast<uint4*>(out + 8 * g) = uint4{words[0], words[1], words[2], words[3]};
       }
+      out += 8LL * place.out_row;
     }
   }
 

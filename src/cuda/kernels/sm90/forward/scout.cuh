@@ -89,7 +89,9 @@ template <class Chosen> class Scout {
     a.place.row = int(row.row);
     a.place.head = a.work.kv_head;
     a.place.sequence = params_.query_rows != 0 ? a.work.sequence : 0;
+    a.place.out_row = int(p.out_strides.row);
     a.place.lse_row = int(p.lse_strides.row);
+    a.place.out = static_cast<unsigned short*>(p.out) + row.offset(p.out_strides, a.work.kv_head);
     a.place.lse = p.lse == nullptr ? nullptr : p.lse + row.offset(p.lse_strides, a.work.kv_head);
   }
   /// Word by word, a word a lane.

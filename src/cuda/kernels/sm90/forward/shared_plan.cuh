@@ -22,8 +22,9 @@ struct RowKeys {
 /// Where the tile's first row leaves to, where a list is one head: found by the scout, because the
 /// epilogue stands between two query tiles.
 struct OutputPlace {
+  unsigned short* out;      // of 16-bit elements
   float* lse;               // null: none is wanted
-  int lse_row;              // elements from one row's lse to the next's
+  int out_row, lse_row;     // elements from one row's to the next's
   int row, head, sequence;  // in the output's tensor map
 };
 

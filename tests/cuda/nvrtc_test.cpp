@@ -1,8 +1,9 @@
-// The sm80 kernel compiles where no toolkit header is: NVRTC reads kernel.cuh to a cubin. Needs no
-// GPU.
+// The tensor-core kernels compile where no toolkit header is: NVRTC reads their kernel.cuh to a
+// cubin. Needs no GPU.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -40,19 +41,25 @@ struct Nvrtc {
   }
 };
 
-class Sm80Nvrtc : public testing::TestWithParam<std::string> {};
+/// One entry of a family's registry.
+struct Entry {
+  const char *folder, *space;
+  int index;
+};
+void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.space << " " << entry.index; }
 
-TEST_P(Sm80Nvrtc, TheKernelNeedsNoHeaderButOurs) {
+class KernelNvrtc : public testing::TestWithParam<Entry> {};
+
+TEST_P(KernelNvrtc, NeedsNoHeaderButOurs) {
   const Nvrtc nvrtc;
   if (!nvrtc.present) GTEST_SKIP() << "no libnvrtc on this machine";
-  const std::string kernel =
-      "tilefold::cuda::sm80::forward_kernel<tilefold::cuda::sm80::Choice<"
-      "tilefold::cuda::sm80::registry(" +
-      GetParam() + ")>>";
+  const std::string space = "tilefold::cuda::" + std::string(GetParam().space) + "::";
+  const std::string kernel = space + "forward_kernel<" + space + "Choice<" + space + "registry(" +
+                             std::to_string(GetParam().index) + ")>>";
+  const std::string folder = "#include \"cuda/kernels/" + std::string(GetParam().folder);
+  const std::string source = folder + "/kernel.cuh\"\n" + folder + "/registry.hpp\"\n";
   Nvrtc::Program program = nullptr;
-  const char* source =
-      "#include \"cuda/kernels/sm80/kernel.cuh\"\n#include \"cuda/kernels/sm80/registry.hpp\"\n";
-  ASSERT_EQ(nvrtc.create(&program, source, "sm80.cu", 0, nullptr, nullptr), 0);
+  ASSERT_EQ(nvrtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr), 0);
   ASSERT_EQ(nvrtc.add_name(program, kernel.c_str()), 0);
   const std::string root = TILEFOLD_SOURCE_DIR;
   const std::string sources = "-I" + root + "/src", headers = "-I" + root + "/include";
@@ -70,7 +77,10 @@ TEST_P(Sm80Nvrtc, TheKernelNeedsNoHeaderButOurs) {
   nvrtc.destroy(&program);
 }
 
-// bf16, head dimension 64: entry 1 is the plain formula, entry 8 the changed one.
-INSTANTIATE_TEST_SUITE_P(Formulas, Sm80Nvrtc, testing::Values("1", "8"));
+// bf16, head dimension 64: the plain formula and the changed one.
+INSTANTIATE_TEST_SUITE_P(Formulas, KernelNvrtc,
+                         testing::Values(Entry{"sm80", "sm80", 1}, Entry{"sm80", "sm80", 8},
+                                         Entry{"sm90/forward", "sm90", 0},
+                                         Entry{"sm90/forward", "sm90", 6}));
 
 }  // namespace
