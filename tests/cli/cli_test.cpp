@@ -167,9 +167,9 @@ TEST_F(CliTest, ExplainPlansForCudaWithoutADevice) {
   const json info = json_of({"info", "--json"});
   if (info.at("backends").size() == 1) GTEST_SKIP() << "this build has no CUDA backend";
   const std::string text = text_of({"explain", "--backend", "cuda", "--head-dim", "128"});
-  for (const char* part : {"kernel     sm80 bf16 d128", "card       ", "multiprocessors",
+  for (const char* part : {"kernel     sm90 bf16 d128", "card       ", "multiprocessors",
                            "tensor pipe", "shared memory", "device memory", " binds\n",
-                           "not        sm80 (14 kernels): it multiplies in f16"})
+                           "not        sm90 (12 kernels): it multiplies in f16"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("thread")));
   const Words paged{

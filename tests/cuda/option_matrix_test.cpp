@@ -29,7 +29,7 @@ TEST(OptionMatrix, EveryCellIsRightPlannedOrRefusedWithAReason) {
   how.work = 5e4;
   const OptionMatrix matrix = option_matrix(how, report);
   EXPECT_EQ(matrix.count(CellAnswer::wrong), 0) << report.str();
-  EXPECT_THAT(matrix.columns, ElementsAreArray({"cpu", "cuda sm80", "cuda any"}));
+  EXPECT_THAT(matrix.columns, ElementsAreArray({"cpu", "cuda sm90", "cuda sm80", "cuda any"}));
   for (const MatrixRow& row : matrix.rows)
     for (const MatrixCell& cell : row.cells)
       EXPECT_EQ(cell.reason.empty(), cell.refused == 0) << row.option;

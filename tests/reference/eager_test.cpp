@@ -115,6 +115,8 @@ TEST(Fold, ReferenceResultsOverTwoSetsOfKeysJoinIntoTheWhole) {
               << lse << " is not " << want << "\n"
               << drawn.describe();
           if (joint.is_empty()) continue;
+          // An lse of -1e30 has swallowed the sum that the parts would be weighed by.
+          if (std::abs(want) > 1e6) continue;
           for (int c = 0; c < whole.out.columns(); ++c) {
             const double out =
                 (a.out.at(s, row, head)[c] * w.left + b.out.at(s, row, head)[c] * w.right) /

@@ -94,6 +94,8 @@ std::optional<std::string> layout_refusal(const ForwardConfig& c, const core::Ge
   if (geometry.head_dim > c.head_dim || geometry.value_dim > c.value_dim)
     return "its tile holds head dimensions up to " + std::to_string(c.head_dim) + " and " +
            std::to_string(c.value_dim);
+  if (geometry.head_dim % 8 != 0 || geometry.value_dim % 8 != 0)
+    return "TMA moves 8 elements: head dimensions must be multiples of 8";
   if (geometry.key_layout == core::KeyLayout::paged) return "its keys are not paged";
   const Tensors& t = problem.tensors;
   if (auto reason = map_refusal("query", t.query)) return reason;

@@ -28,12 +28,19 @@ void launch(const Launch& how, const char* name, const Parameters&... parameters
       name);
 }
 
-/// Raises a kernel's limit of dynamic shared memory on the current device.
+/// Raises a kernel's limit of dynamic shared memory on the current device to what a block may have:
+/// the limit is the function's, and plans of one kernel need different amounts.
 inline void allow_shared(const void* function, int bytes) {
-  if (bytes > 48 * 1024)
-    require_success(
-        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "raising a kernel's shared memory");
+  if (bytes <= 48 * 1024) return;
+  int device = 0, limit = 0;
+  require_success(cudaGetDevice(&device), "asking for the current device");
+  require_success(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                  "asking for a block's shared memory");
+  cudaFuncAttributes own{};
+  require_success(cudaFuncGetAttributes(&own, function), "loading a kernel");
+  require_success(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       limit - int(own.sharedSizeBytes)),
+                  "raising a kernel's shared memory");
 }
 
 }  // namespace tilefold::cuda

@@ -87,6 +87,33 @@ __device__ __forceinline__ void hide_outside(float (&scores)[blocks][groups][4],
   });
 }
 
+/// Of the keys [first, last), at most 128, the stretch from the first to the last that the mask
+/// program may leave some row of the sequence. Asked by a whole warp, a key a lane; built-in masks
+/// are the same for every head.
+__device__ __forceinline__ KeyRange keys_seen_by_any(const ForwardParams& params,
+                                                     const SequenceInfo& sequence, int batch,
+                                                     int first, int last) {
+  const score::Interval queries =
+      positions_between(query_position(params, sequence, 0),
+                        query_position(params, sequence, sequence.query_length - 1));
+  const score::Place place = place_of(params, sequence, batch, 0);
+  KeyRange seen{last, first};
+#pragma unroll 1
+  for (int begin = first; begin < last; begin += 32) {
+    const int key = begin + int(threadIdx.x % 32);
+    bool any = key < last;
+    if (any) {
+      const int position = key_position(params, sequence, key);
+      any = !params.mask.program.answer(queries, score::Interval{position, position}, place).no();
+    }
+    const unsigned lanes = __ballot_sync(0xffffffffu, any);
+    if (lanes == 0) continue;
+    seen.begin = score::smaller(seen.begin, begin + __ffs(int(lanes)) - 1);
+    seen.end = begin + 32 - __clz(int(lanes));
+  }
+  return seen;
+}
+
 /// Hides what a mask program hides of one row. The program runs in a loop into a bit mask, because
 /// its interpreter, unrolled over the elements, would fill the instruction cache.
 template <int blocks, int groups>

@@ -102,7 +102,11 @@ TEST(LadderProfile, WritesATableAndCsv) {
 
 class FoundNcu : public ::testing::Test {
  protected:
-  FoundNcu() : root_(fs::path(::testing::TempDir()) / "ncu_places") {
+  // Tests of one fixture may run side by side.
+  FoundNcu()
+      : root_(fs::path(::testing::TempDir()) /
+              (std::string("ncu_places_") +
+               ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
     fs::remove_all(root_);
     for (const char* name : {"PATH", "CUDA_HOME", "TILEFOLD_NCU"}) {
       const char* value = std::getenv(name);

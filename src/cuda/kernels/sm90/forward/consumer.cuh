@@ -320,7 +320,17 @@ template <class Chosen> class Consumer {
   /// Rows of V that no row of the sequence may see become zeros: a weight of 0 does not make 0 of a
   /// NaN. Only tiles at the ends of a sequence have such rows. All consumers do it together.
   __device__ __forceinline__ void mend_values(const Assignment& a, int tile) {
-    const int first = a.values.begin - tile * tile_keys, last = a.values.end - tile * tile_keys;
+    KeyRange values = a.values;
+    if constexpr (changes) {
+      const ForwardParams& p = params_.problem;
+      const int end = score::smaller((tile + 1) * tile_keys, a.sequence.key_length);
+      if (partial_ && !p.mask.program.everything()) {
+        const KeyRange seen =
+            keys_seen_by_any(p, a.sequence, a.work.sequence, tile * tile_keys, end);
+        values = {score::larger(values.begin, seen.begin), score::smaller(values.end, seen.end)};
+      }
+    }
+    const int first = values.begin - tile * tile_keys, last = values.end - tile * tile_keys;
     if (first <= 0 && last >= tile_keys) return;
     plan_.values().wait_full(value_at_);
     auto* chunks =

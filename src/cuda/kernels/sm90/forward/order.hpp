@@ -20,7 +20,7 @@ struct Divisor {
   unsigned divisor = 1, multiplier = 0, shift = 0;
 
   /// Granlund and Montgomery's round-up method for 31-bit numerators.
-  static constexpr Divisor of(int d) {
+  TILEFOLD_HD static constexpr Divisor of(int d) {
     Divisor by;
     by.divisor = unsigned(d);
     if (d == 1) return by;
@@ -50,13 +50,13 @@ struct WorkOrder {
 
   TILEFOLD_HD constexpr int items() const { return lists * row_tiles; }
 
-  static constexpr WorkOrder plain(int lists, int row_tiles) {
+  TILEFOLD_HD static constexpr WorkOrder plain(int lists, int row_tiles) {
     WorkOrder order;
     order.lists = lists, order.row_tiles = row_tiles;
     order.by_row_tiles = Divisor::of(row_tiles > 0 ? row_tiles : 1);
     return order;
   }
-  static constexpr WorkOrder sections(int lists, int row_tiles, int section, int tail) {
+  TILEFOLD_HD static constexpr WorkOrder sections(int lists, int row_tiles, int section, int tail) {
     WorkOrder order = plain(lists, row_tiles);
     if (lists == 0 || row_tiles == 0) return order;
     order.section = score::smaller(section, lists);

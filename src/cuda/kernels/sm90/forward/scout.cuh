@@ -46,8 +46,7 @@ template <class Chosen> class Scout {
   __device__ __forceinline__ Slot<Chosen>& slot() const { return plan_.slot(at_.stage); }
   __device__ __forceinline__ void open() const { plan_.assignments().wait_empty(at_); }
   __device__ __forceinline__ void post() {
-    __syncwarp();
-    if (lane_ == 0) ptx::mbarrier_arrive(plan_.assignments().full(at_));
+    ptx::mbarrier_arrive(plan_.assignments().full(at_));  // each lane for what it wrote
     at_.advance();
   }
 
@@ -150,9 +149,11 @@ template <class Chosen> class Scout {
       ForwardWork part = a.work;
       part.first_row += first;
       part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
-      to.all[lane_] = a.sequence.broken || a.splits_weights
-                          ? KeyRange{0, 0}
-                          : keys_of_all(params_.problem, a.sequence, part);
+      KeyRange all = keys_of_all(params_.problem, a.sequence, part);
+      // No tile is whole: then each is cut at both ends.
+      if (all.begin == all.end || a.sequence.broken || a.splits_weights)
+        all = {a.work.last_key, a.work.first_key};
+      to.all[lane_] = all;
     }
     if (params_.problem.pack == 1 && params_.problem.key_stride == 1)
       fill_consecutive(a);

@@ -43,8 +43,8 @@ struct Assignment {
 
 template <class Chosen> struct Slot {
   Assignment assignment;
-  /// Keys that every row of a warpgroup sees: their tiles need no masks. Empty also where every
-  /// tile takes the long way.
+  /// Keys that every row of a warpgroup sees: their tiles need no masks. {last, first} of the work
+  /// where there are none, or every tile takes the long way.
   KeyRange all[Chosen::value.consumers];
   RowKeys rows[Chosen::value.tile_rows()];
 };
@@ -101,7 +101,7 @@ template <class Chosen> struct SharedPlan {
     const int copiers = path == QueryPath::rows ? 2 : 0;
     keys().init(4 * config.consumers);
     values().init(4 * config.consumers);
-    assignments().init(4 * config.consumers + 1 + copiers);
+    assignments().init(4 * config.consumers + 1 + copiers, 32);  // a lane of the scout each
     for (int w = 0; w < config.consumers; ++w)
       queries(w).init(4, path == QueryPath::rows ? copiers : 1);
     ptx::fence_mbarrier_init();
