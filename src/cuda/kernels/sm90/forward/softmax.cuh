@@ -18,10 +18,12 @@ template <int count> struct Softmax {
 
   float top[2], sum[2];  // sums of this lane's weights: the quad's 4 are added at the end
   float factor[2];       // what this tile multiplies the output by
+  float most[2];         // the largest score so far, where `top` may lag behind
 
   __device__ __forceinline__ void start() {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) top[r] = -score::infinity<float>(), sum[r] = 0.0f, factor[r] = 1.0f;
+    for (int r = 0; r < 2; ++r)
+      top[r] = most[r] = -score::infinity<float>(), sum[r] = 0.0f, factor[r] = 1.0f;
   }
 
   /// Moves `top` where the tile demands it.
@@ -36,6 +38,7 @@ template <int count> struct Softmax {
         odd = ::fmaxf(odd, s[i + 1]);
       }
       const float now = quad_max(::fmaxf(even, odd));
+      most[r] = ::fmaxf(most[r], now);
       // (-inf) - (-inf) is NaN, which passes nothing: a row with no visible key stays there.
       const bool passed = (now - top[r]) * c > slack;
       factor[r] = passed ? ptx::exp2((top[r] - now) * c) : 1.0f;
@@ -63,6 +66,15 @@ template <int count> struct Softmax {
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) sum[r] = even[r] + odd[r];
+  }
+
+  /// What rounding added to the largest weight of a row. A row that one key dominates would else be
+  /// off by it: under a maximum that lags, that key's weight is 2^x and not 1. It was rounded
+  /// against the last `top`, which has not moved since.
+  template <HalfType type> __device__ __forceinline__ float excess(int r, float c) const {
+    const float shift = top[r] * c;
+    const float weight = ptx::exp2(exponent(most[r], top[r], shift, c));
+    return ptx::unpack<type>(ptx::pack<type>(weight, weight)).low - weight;
   }
 
   /// Whether any row of the warp moved.
