@@ -76,15 +76,29 @@ __device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], i
   }
 }
 
-/// Hides the keys outside [begin, end) of one row. A compare is `constant <= register`.
+/// Of a thread's elements of a row, a bit each, those of keys less than `keys` from its first.
+__device__ __forceinline__ unsigned elements_below(int keys) {
+  const unsigned before = unsigned(score::larger(keys, 0));
+  const unsigned count = before / 8 * 2 + score::smaller(before % 8, 2u);
+  return count < 32 ? (1u << count) - 1 : ~0u;
+}
+
+/// Keeps the scores whose bit is set; the others become -inf.
+template <int blocks, int groups>
+__device__ __forceinline__ void keep_only(float (&scores)[blocks][groups][4], int row,
+                                          unsigned kept) {
+  static_assert(groups * 2 <= 32, "a bit an element");
+  for_row(scores, row, [&](float& s, int k) {
+    s = kept >> (k / 8 * 2 + k % 2) & 1u ? s : -score::infinity<float>();
+  });
+}
+
+/// Hides the keys outside [begin, end) of one row: two instructions an element, both on the slow
+/// integer pipe, where two compares would be three.
 template <int blocks, int groups>
 __device__ __forceinline__ void hide_outside(float (&scores)[blocks][groups][4], int row,
                                              int first_key, int begin, int end) {
-  for_row(scores, row, [&](float& s, int k) {
-    const score::Position key(first_key, k);
-    const score::Bit seen = score::Position(begin) <= key && key < score::Position(end);
-    s = score::decided(seen) ? s : -score::infinity<float>();
-  });
+  keep_only(scores, row, elements_below(end - first_key) & ~elements_below(begin - first_key));
 }
 
 /// Hides what a mask program hides of one row. The program runs in a loop into a bit mask, because
@@ -93,7 +107,6 @@ template <int blocks, int groups>
 __device__ __forceinline__ void hide_by_program(float (&scores)[blocks][groups][4], int row,
                                                 const FormulaRow& at, const ForwardParams& params,
                                                 const SequenceInfo& sequence, int batch) {
-  static_assert(groups * 2 <= 32, "a bit an element");
   const int query = query_position(params, sequence, at.query);
   const score::Place place = place_of(params, sequence, batch, at.head);
   unsigned seen = 0;
@@ -102,10 +115,7 @@ __device__ __forceinline__ void hide_by_program(float (&scores)[blocks][groups][
     const int key = key_position(params, sequence, at.first_key + 8 * (i / 2) + i % 2);
     seen |= unsigned(params.mask.program.answer(query, key, place).yes()) << i;
   }
-  for_row(scores, row, [&](float& s, int k) {
-    const int i = k / 8 * 2 + k % 2;
-    s = seen >> i & 1u ? s : -score::infinity<float>();
-  });
+  keep_only(scores, row, seen);
 }
 
 }  // namespace tilefold::cuda

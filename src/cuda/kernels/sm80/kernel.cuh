@@ -4,7 +4,8 @@
 // perhaps one split of their keys. Every warp does the same with 16 * row_blocks rows of its own;
 // all threads load. Pipeline: `stages` tiles of K and V. With 2 or more, the copy of tile t +
 // stages - 1 is issued when tile t has arrived, one barrier a tile. With 1, V of a tile loads under
-// its score product and K of the next under its value product, two barriers a tile.
+// its score product and K of the next under its value product, two barriers a tile. The first score
+// product waits for Q and K only; no barrier comes before it but theirs.
 #pragma once
 
 #include "cuda/kernels/sm80/compute.cuh"
@@ -30,23 +31,24 @@ template <class Chosen> class Block {
         block_(block),
         shared_(ptx::shared_address(shared)),
         rows_(reinterpret_cast<Row*>(shared + Plan::rows)),
+        spans_(reinterpret_cast<KeySpan*>(shared + Plan::spans)),
         // exp2 takes scores in units of log2; a changed score is already scaled.
         c_(1.44269504f * (changes ? 1.0f : ::fabsf(params.scale))),
         score_scale_(changes ? 1.0f : ::fabsf(params.scale)) {}
 
-  __device__ __forceinline__ void run() {
-    fill_rows();
+  /// `mine` is what the block computes, in registers, before it stands in shared memory for all.
+  __device__ __forceinline__ void run(BlockWork& mine) {
+    TileWalk<Chosen> walk(mine.wanted.begin, mine.wanted.end);
+    const int first_tile = mine.first_tile = walk.next(params_, mine);
+    if (threadIdx.x == 0) block_ = mine;
+    load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
     Work computer;
-    TileWalk<Chosen> walk(block_.wanted.begin, block_.wanted.end);
-    const Loader<Chosen> loader(params_, block_, shared_);
-    const int first_tile = next(walk);
-    if (first_tile != walk.end) {
-      loader.query(rows_);
-      if constexpr (config.stages == 1)
-        fold_in_turns(computer, walk, loader, first_tile);
-      else
-        fold_in_stages(computer, walk, loader, first_tile);
-    }
+    if (first_tile == walk.end)
+      arrived<0>();
+    else if constexpr (config.stages == 1)
+      fold_in_turns(computer, walk, first_tile);
+    else
+      fold_in_stages(computer, walk, mine, first_tile);
     Epilogue<Chosen>(params_, block_.work, rows_, warp_row()).store(computer, c_, score_scale_);
   }
 
@@ -61,92 +63,117 @@ template <class Chosen> class Block {
     return walk.next(params_, block_);
   }
 
-  __device__ __forceinline__ void fill_rows() {
-    for (int r = threadIdx.x; r < config.tile_rows(); r += config.threads())
-      rows_[r] = row_of(params_, sequence(), block_.work, r);
-    __syncthreads();
-    const KeySpan all = span_of(rows_, 0, config.tile_rows());
-    const KeySpan mine = span_of(rows_, warp_row(), config.warp_rows());
-    if (threadIdx.x % 32 == 0) block_.spans[threadIdx.x / 32] = mine;
-    if (threadIdx.x == 0) block_.wanted = {all.begin, all.end};
-    __syncthreads();
+  /// Each warp writes the rows that are its own and reads no others: no barrier. Lane l returns
+  /// row l of them.
+  __device__ __forceinline__ Row fill_rows(const BlockWork& mine) const {
+    const int lane = int(threadIdx.x % 32);
+    Row own{0, no_key, -1, 0};
+    KeySpan span;
+    if (lane < config.warp_rows()) {
+      own = row_of(params_, params_.sequences[mine.work.sequence], mine.work, warp_row() + lane);
+      rows_[warp_row() + lane] = own;
+      span.add(own);
+    }
+    span = across_warp(span);
+    if (lane == 0) spans_[threadIdx.x / 32] = span;
+    __syncwarp();
+    return own;
   }
 
-  /// The tiles in flight: `coming[0]` is the one to compute next.
+  /// Asks for the first tile: K and Q, then V, which the score product need not wait for.
+  __device__ __forceinline__ void load_first(const Loader<Chosen>& loader, const BlockWork& mine,
+                                             int tile) const {
+    loader.key(0, tile);
+    loader.query(fill_rows(mine));
+    ptx::cp_async_commit();
+    loader.value(0, tile);
+    ptx::cp_async_commit();
+  }
+
   __device__ __forceinline__ void fold_in_stages(Work& computer, TileWalk<Chosen>& walk,
-                                                 const Loader<Chosen>& loader, int first_tile) {
-    int coming[config.stages];
-    coming[0] = first_tile;
+                                                 const BlockWork& mine, int first_tile) {
+    TileQueue<Chosen> queue(first_tile);
 #pragma unroll
-    for (int s = 0; s < config.stages - 1; ++s) {
-      if (s > 0) coming[s] = coming[s - 1] < 0 ? walk.end : next(walk);
-      load(loader, s, coming[s]);
-    }
-    ptx::cp_async_wait<config.stages - 2>();
-    __syncthreads();
+    for (int s = 1; s < config.stages - 1; ++s)
+      load(Loader<Chosen>(params_, mine, shared_), s, queue.take(s, walk, params_, mine));
+    const Loader<Chosen> loader(params_, block_, shared_);
+    arrived<config.stages - 1>();
     take_query(computer);
     int stage = 0;
-    while (coming[0] >= 0) {
-      ptx::cp_async_wait<config.stages - 2>();
-      __syncthreads();  // the tile is here, and every warp has left the stage that loads next
-      int last = coming[config.stages - 2];
-      if (last >= 0) last = next(walk);
-      load(loader, stage == 0 ? config.stages - 1 : stage - 1, last);
-      coming[config.stages - 1] = last;
-      fold(computer, stage, coming[0]);
-#pragma unroll
-      for (int s = 0; s + 1 < config.stages; ++s) coming[s] = coming[s + 1];
+    while (true) {
+      load(loader, stage == 0 ? config.stages - 1 : stage - 1,
+           queue.take(config.stages - 1, walk, params_, block_));
+      const int tile = queue.first();
+      const unsigned key_tile = shared_ + Plan::stages + stage * Plan::stage_bytes;
+      if (answer(tile).no()) {
+        await_value(tile);
+      } else {
+        Scores scores;
+        computer.query_key(scores, shared_ + Plan::query, key_tile);
+        await_value(tile);
+        fold(computer, scores, tile, key_tile + config.key_bytes());
+      }
       stage = stage + 1 == config.stages ? 0 : stage + 1;
+      if (queue.advance(block_) < 0) break;
+      arrived<config.stages - 2>();  // and every warp has left the stage that loads next
     }
-    ptx::cp_async_wait<0>();
   }
 
-  __device__ __forceinline__ void load(const Loader<Chosen>& loader, int stage, int tile) {
+  /// Only V of the first tile comes later than its K.
+  __device__ __forceinline__ void await_value(int tile) const {
+    if (tile == block_.first_tile) arrived<config.stages - 1>();
+  }
+
+  /// All but the newest `pending` groups of copies are here, for every thread.
+  template <int pending> static __device__ __forceinline__ void arrived() {
+    ptx::cp_async_wait<pending>();
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void load(const Loader<Chosen>& loader, int stage, int tile) const {
     loader.key(stage, tile);
     loader.value(stage, tile);
     ptx::cp_async_commit();
   }
 
-  __device__ __forceinline__ void fold_in_turns(Work& computer, TileWalk<Chosen>& walk,
-                                                const Loader<Chosen>& loader, int tile) {
-    loader.key(0, tile);
-    ptx::cp_async_commit();
-    ptx::cp_async_wait<0>();
-    __syncthreads();
+  __device__ __forceinline__ void fold_in_turns(Work& computer, TileWalk<Chosen>& walk, int tile) {
+    const Loader<Chosen> loader(params_, block_, shared_);
+    arrived<1>();
     take_query(computer);
-    while (tile >= 0) {
-      ptx::cp_async_wait<0>();
-      __syncthreads();  // K is here, and every warp has left V
-      loader.value(0, tile);
-      ptx::cp_async_commit();
-      Scores scores;
-      const score::Truth seen = answer(tile);
-      if (!seen.no()) computer.query_key(scores, shared_ + Plan::query, shared_ + Plan::key(0));
-      ptx::cp_async_wait<0>();
-      __syncthreads();  // V is here, and every warp has left K
-      const int following = next(walk);
-      loader.key(0, following);
-      ptx::cp_async_commit();
-      if (!seen.no()) {
-        apply_formula(scores, tile, seen);
-        const auto exponent = computer.softmax.settle(scores, computer.output, c_);
-        weights_value(computer, scores, exponent, shared_ + Plan::value(0));
+    while (true) {
+      int following;
+      if (answer(tile).no()) {
+        following = turn_to_next(walk, loader);
+      } else {
+        Scores scores;
+        computer.query_key(scores, shared_ + Plan::query, shared_ + Plan::key(0));
+        following = turn_to_next(walk, loader);
+        fold(computer, scores, tile, shared_ + Plan::value(0));
       }
       tile = following;
+      if (tile < 0) break;
+      arrived<0>();  // K, and every warp has left V
+      loader.value(0, tile);
+      ptx::cp_async_commit();
     }
-    ptx::cp_async_wait<0>();
   }
 
-  /// One tile into the running softmax: S = Q K^T, O = O + exp(S) V.
-  __device__ __forceinline__ void fold(Work& computer, int stage, int tile) {
-    const score::Truth seen = answer(tile);
-    if (seen.no()) return;
-    const unsigned key_tile = shared_ + Plan::stages + stage * Plan::stage_bytes;
-    Scores scores;
-    computer.query_key(scores, shared_ + Plan::query, key_tile);
-    apply_formula(scores, tile, seen);
+  /// V is here and every warp has left K: the next K may load.
+  __device__ __forceinline__ int turn_to_next(TileWalk<Chosen>& walk,
+                                              const Loader<Chosen>& loader) const {
+    arrived<0>();
+    const int following = next(walk);
+    loader.key(0, following);
+    ptx::cp_async_commit();
+    return following;
+  }
+
+  /// A tile's scores into the running softmax: O = O + exp(S) V.
+  __device__ __forceinline__ void fold(Work& computer, Scores& scores, int tile,
+                                       unsigned value_tile) {
+    apply_formula(scores, tile, answer(tile));
     const auto exponent = computer.softmax.settle(scores, computer.output, c_);
-    weights_value(computer, scores, exponent, key_tile + config.key_bytes());
+    weights_value(computer, scores, exponent, value_tile);
   }
 
   __device__ __forceinline__ void weights_value(Work& computer, Scores& scores,
@@ -161,7 +188,7 @@ template <class Chosen> class Block {
   /// What the range mask says of this warp's rows; a warp that sees nothing of a tile only loads.
   __device__ __forceinline__ score::Truth answer(int tile) const {
     const int first = tile / 2 * config.tile_keys;
-    return block_.spans[ptx::thread_again() / 32].answer(first, first + config.tile_keys);
+    return spans_[ptx::thread_again() / 32].answer(first, first + config.tile_keys);
   }
 
   __device__ __forceinline__ void apply_formula(Scores& scores, int tile, score::Truth seen) const {
@@ -208,6 +235,7 @@ template <class Chosen> class Block {
   BlockWork& block_;
   unsigned shared_;
   Row* rows_;
+  KeySpan* spans_;
   float c_, score_scale_;
 };
 
@@ -216,10 +244,10 @@ __global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_
     forward_kernel(const __grid_constant__ ForwardParams params) {
   extern __shared__ __align__(128) unsigned char shared[];
   BlockWork& block = *reinterpret_cast<BlockWork*>(shared + SharedPlan<Chosen>::work);
-  if (threadIdx.x == 0) block = block_work(params, work_of(params, blockIdx.x));
-  __syncthreads();
-  if (block.work.rows == 0) return;
-  Block<Chosen>(params, block, shared).run();
+  // Every thread finds out for itself: the first copies wait for no barrier.
+  BlockWork mine = block_work(params, work_of(params, blockIdx.x));
+  if (mine.work.rows == 0) return;
+  Block<Chosen>(params, block, shared).run(mine);
 }
 
 }  // namespace tilefold::cuda::sm80
