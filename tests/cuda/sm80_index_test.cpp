@@ -249,6 +249,55 @@ TYPED_TEST(SwizzledTile, TheTwoProductsThroughFragmentsAreTheTwoProducts) {
   }
 }
 
+template <int keys> void expect_weights_pass_as_operand_a() {
+  std::vector<int> shared(std::size_t(32 * keys), -1);
+  for (int lane = 0; lane < 32; ++lane)
+    for (int eighth = 0; eighth < 4; ++eighth)
+      for (int chunk = 0; chunk < keys / 8; ++chunk)
+        for (int half = 0; half < 2; ++half) {
+          const Place2D at = sum_place(lane, eighth % 2 * 2 + half);  // of the block eighth / 2
+          const int offset = sm80::WeightLane<keys>::of(lane).at(eighth, chunk);
+          int& word = shared[std::size_t(offset / 2 + half)];
+          EXPECT_EQ(word, -1) << "written twice";
+          word = 1000 * (at.row + eighth / 2 * 16) + 8 * chunk + at.column;
+        }
+  for (int block = 0; block < 2; ++block)
+    for (int step = 0; step < keys / 16; ++step) {
+      const Registers a =
+          ldmatrix<keys>(shared, lane_addresses<keys>(query_matrix_row, step, 16 * block), false);
+      for (int lane = 0; lane < 32; ++lane)
+        for (int r = 0; r < 4; ++r)
+          for (int half = 0; half < 2; ++half) {
+            const Place2D at = a_place(lane, r, half);
+            EXPECT_EQ(a[std::size_t(lane)][std::size_t(r)][std::size_t(half)],
+                      1000 * (at.row + 16 * block) + 16 * step + at.column);
+          }
+    }
+  for (int chunk = 0; chunk < keys / 8; ++chunk) {
+    std::set<int> banks;
+    for (int lane = 0; lane < 32; ++lane)
+      banks.insert(sm80::WeightLane<keys>::of(lane).at(0, chunk) / 4 % 32);
+    EXPECT_EQ(int(banks.size()), 32) << keys << " keys, chunk " << chunk;
+  }
+}
+
+TEST(Sm80Weights, PassThroughSharedMemoryAsOperandA) {
+  expect_weights_pass_as_operand_a<32>();
+  expect_weights_pass_as_operand_a<64>();
+  expect_weights_pass_as_operand_a<128>();
+}
+
+TEST(Fragment, ElementsBelowAreThoseOfTheSums) {
+  for (int keys = -3; keys < 140; ++keys)
+    for (int place = 0; place < 4; ++place) {
+      unsigned expected = 0;
+      for (int i = 0; i < 32; ++i)  // from the lane's first key, 2 * place of the tile
+        if (8 * (i / 2) + sum_place(place, i % 2).column - 2 * place < keys) expected |= 1u << i;
+      EXPECT_EQ(elements_below(keys), expected) << keys;
+    }
+  EXPECT_EQ(elements_below(2147483647), ~0u);
+}
+
 // ---- rows and tiles
 // ----------------------------------------------------------------------------------
 
@@ -319,6 +368,18 @@ TEST(Sm80Rows, RowsThatFillTheTileSayNothing) {
   EXPECT_TRUE(span.answer(64, 128).yes());
   EXPECT_TRUE(span.answer(0, 64).maybe());
   EXPECT_TRUE(span.answer(200, 264).no());
+}
+
+TEST(Sm80Rows, SpansOfTwoSetsJoin) {
+  KeySpan span, other, all;
+  for (const Row& row : {Row{10, 200, 5, 0}, Row{20, 210, 6, 0}}) span.add(row), all.add(row);
+  for (const Row& row : {Row{40, 300, 7, 0}, Row{0, sm80::no_key, -1, 0}})
+    other.add(row), all.add(row);
+  span.join(other);
+  for (int first = 0; first < 320; first += 8) {
+    EXPECT_EQ(span.answer(first, first + 32).no(), all.answer(first, first + 32).no());
+    EXPECT_EQ(span.answer(first, first + 32).yes(), all.answer(first, first + 32).yes());
+  }
 }
 
 TEST(Sm80Rows, ABrokenSequenceIsNotRead) {

@@ -7,6 +7,7 @@
 
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/tile/element.cuh"
+#include "cuda/tile/fragment.cuh"
 
 namespace tilefold::cuda {
 
@@ -74,13 +75,6 @@ __device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], i
       default: return add_bias<ElementType::bf16>(scores, row, step, first, key_step, keys);
     }
   }
-}
-
-/// Of a thread's elements of a row, a bit each, those of keys less than `keys` from its first.
-__device__ __forceinline__ unsigned elements_below(int keys) {
-  const unsigned before = unsigned(score::larger(keys, 0));
-  const unsigned count = before / 8 * 2 + score::smaller(before % 8, 2u);
-  return count < 32 ? (1u << count) - 1 : ~0u;
 }
 
 /// Keeps the scores whose bit is set; the others become -inf.

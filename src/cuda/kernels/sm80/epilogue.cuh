@@ -24,6 +24,26 @@ __device__ __forceinline__ void quad_transpose(unsigned (&word)[4], int lane) {
   word[1] = high ? y : word[1], word[3] = high ? word[3] : y;
 }
 
+/// Whether rows of the output start on 16 bytes and are of the inputs' type.
+template <HalfType input> __device__ __forceinline__ bool wide_rows(const ForwardParams& params) {
+  const Strides& s = params.out_strides;
+  const long long bytes =
+      reinterpret_cast<long long>(params.out) | 2 * s.outer | 2 * s.row | 2 * s.head;
+  constexpr ElementType type = input == HalfType::bf16 ? ElementType::bf16 : ElementType::f16;
+  return params.out_type == type && (bytes & 15) == 0;
+}
+
+/// A row's sum and maximum in natural units. Weights were taken against the rounded top * c, so the
+/// part's maximum is that too; a sum of NaN keeps the part from looking empty.
+__device__ __forceinline__ fold::Part<float> natural_part(float sum, float top, float c,
+                                                          float scale, float exact_shift) {
+  constexpr float ln2 = 0.693147182f;
+  const float shift = top * c;
+  if (sum != sum) return {sum, sum};
+  if (top == -score::infinity<float>()) return fold::Part<float>::empty();
+  return {::fabsf(shift) < exact_shift ? shift * ln2 : top * scale, sum};
+}
+
 template <class Chosen> class Epilogue {
  public:
   static constexpr ForwardConfig config = Chosen::value;
@@ -70,11 +90,8 @@ template <class Chosen> class Epilogue {
       }
   }
 
-  /// Natural units. Weights were taken against the rounded top * c, so the part's maximum is that
-  /// too; a sum of NaN keeps the part from looking empty.
   __device__ __forceinline__ fold::Part<float> part_of(const Work& done, int r, float c,
                                                        float scale) const {
-    constexpr float ln2 = 0.693147182f;
     float sum = 0.0f, top = 0.0f;
 #pragma unroll
     for (int i = 0; i < Work::rows; ++i) {
@@ -82,10 +99,7 @@ template <class Chosen> class Epilogue {
       sum = i == r ? whole : sum;
       top = i == r ? done.softmax.top[i] : top;
     }
-    const float shift = top * c;
-    if (sum != sum) return {sum, sum};
-    if (top == -score::infinity<float>()) return fold::Part<float>::empty();
-    return {::fabsf(shift) < done.softmax.exact_shift ? shift * ln2 : top * scale, sum};
+    return natural_part(sum, top, c, scale, done.softmax.exact_shift);
   }
 
   __device__ __forceinline__ void store_part(const Work& done, int r, int in_tile,
@@ -118,7 +132,7 @@ template <class Chosen> class Epilogue {
     const long long place =
         out_offset(params_, sequence_, work_.sequence, {exists ? row.query : 0, row.head});
     // Two loops: what stores by element is long and must not lie between the rows of the other.
-    if (wide_rows()) {
+    if (wide_rows<config.type>(params_)) {
 #pragma unroll
       for (int i = 0; i < Work::rows; ++i) {
         divide(done, i, end.factor);
@@ -139,16 +153,6 @@ template <class Chosen> class Epilogue {
 #pragma unroll
     for (int g = 0; g < config.value_dim / 8; ++g)
       done.output[r / 2][g][r % 2 * 2] *= factor, done.output[r / 2][g][r % 2 * 2 + 1] *= factor;
-  }
-
-  /// Whether rows of the output start on 16 bytes and are of the inputs' type.
-  __device__ __forceinline__ bool wide_rows() const {
-    const Strides& s = params_.out_strides;
-    const long long bytes =
-        reinterpret_cast<long long>(params_.out) | 2 * s.outer | 2 * s.row | 2 * s.head;
-    constexpr ElementType type =
-        config.type == HalfType::bf16 ? ElementType::bf16 : ElementType::f16;
-    return params_.out_type == type && (bytes & 15) == 0;
   }
 
   /// All lanes take part in the transpose.

@@ -8,40 +8,32 @@
 // product waits for Q and K only; no barrier comes before it but theirs.
 #pragma once
 
+#include "cuda/kernels/sm80/block.cuh"
+#include "cuda/kernels/sm80/columns.cuh"
 #include "cuda/kernels/sm80/compute.cuh"
 #include "cuda/kernels/sm80/epilogue.cuh"
-#include "cuda/kernels/sm80/loader.cuh"
-#include "cuda/kernels/sm80/rows.cuh"
-#include "cuda/tile/formula.cuh"
 
 namespace tilefold::cuda::sm80 {
 
-/// One block's walk over its keys, from one warp's side.
-template <class Chosen> class Block {
+/// One block's walk over its keys, from one warp's side: a warp has rows of its own.
+template <class Chosen> class RowBlock : BlockBase<Chosen> {
+  using Base = BlockBase<Chosen>;
+  using Base::block_, Base::c_, Base::config, Base::params_, Base::rows_;
+  using Base::score_scale_, Base::shared_, Base::spans_, Base::warp_row;
+  using typename Base::Plan;
+
  public:
-  static constexpr ForwardConfig config = Chosen::value;
-  using Plan = SharedPlan<Chosen>;
   using Work = Computer<Chosen>;
   using Scores = typename Work::Scores;
-  static constexpr bool changes = config.formula == Formula::changed;
 
-  __device__ __forceinline__ Block(const ForwardParams& params, BlockWork& block,
-                                   unsigned char* shared)
-      : params_(params),
-        block_(block),
-        shared_(ptx::shared_address(shared)),
-        rows_(reinterpret_cast<Row*>(shared + Plan::rows)),
-        spans_(reinterpret_cast<KeySpan*>(shared + Plan::spans)),
-        // exp2 takes scores in units of log2; a changed score is already scaled.
-        c_(1.44269504f * (changes ? 1.0f : ::fabsf(params.scale))),
-        score_scale_(changes ? 1.0f : ::fabsf(params.scale)) {}
+  using Base::Base;
 
   /// `mine` is what the block computes, in registers, before it stands in shared memory for all.
   __device__ __forceinline__ void run(BlockWork& mine) {
     TileWalk<Chosen> walk(mine.wanted.begin, mine.wanted.end);
     const int first_tile = mine.first_tile = walk.next(params_, mine);
     if (threadIdx.x == 0) block_ = mine;
-    load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
+    this->load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
     Work computer;
     if (first_tile == walk.end)
       arrived<0>();
@@ -53,41 +45,8 @@ template <class Chosen> class Block {
   }
 
  private:
-  static __device__ __forceinline__ int warp_row() {
-    return ptx::thread_again() / 32 * config.warp_rows();
-  }
-  __device__ __forceinline__ const SequenceInfo& sequence() const {
-    return params_.sequences[block_.work.sequence];
-  }
   __device__ __forceinline__ int next(TileWalk<Chosen>& walk) const {
     return walk.next(params_, block_);
-  }
-
-  /// Each warp writes the rows that are its own and reads no others: no barrier. Lane l returns
-  /// row l of them.
-  __device__ __forceinline__ Row fill_rows(const BlockWork& mine) const {
-    const int lane = int(threadIdx.x % 32);
-    Row own{0, no_key, -1, 0};
-    KeySpan span;
-    if (lane < config.warp_rows()) {
-      own = row_of(params_, params_.sequences[mine.work.sequence], mine.work, warp_row() + lane);
-      rows_[warp_row() + lane] = own;
-      span.add(own);
-    }
-    span = across_warp(span);
-    if (lane == 0) spans_[threadIdx.x / 32] = span;
-    __syncwarp();
-    return own;
-  }
-
-  /// Asks for the first tile: K and Q, then V, which the score product need not wait for.
-  __device__ __forceinline__ void load_first(const Loader<Chosen>& loader, const BlockWork& mine,
-                                             int tile) const {
-    loader.key(0, tile);
-    loader.query(fill_rows(mine));
-    ptx::cp_async_commit();
-    loader.value(0, tile);
-    ptx::cp_async_commit();
   }
 
   __device__ __forceinline__ void fold_in_stages(Work& computer, TileWalk<Chosen>& walk,
@@ -119,15 +78,14 @@ template <class Chosen> class Block {
     }
   }
 
+  __device__ __forceinline__ void take_query(Work& computer) const {
+    if (this->turn_query()) __syncwarp();
+    computer.query.hold(shared_ + Plan::query);
+  }
+
   /// Only V of the first tile comes later than its K.
   __device__ __forceinline__ void await_value(int tile) const {
     if (tile == block_.first_tile) arrived<config.stages - 1>();
-  }
-
-  /// All but the newest `pending` groups of copies are here, for every thread.
-  template <int pending> static __device__ __forceinline__ void arrived() {
-    ptx::cp_async_wait<pending>();
-    __syncthreads();
   }
 
   __device__ __forceinline__ void load(const Loader<Chosen>& loader, int stage, int tile) const {
@@ -171,7 +129,7 @@ template <class Chosen> class Block {
   /// A tile's scores into the running softmax: O = O + exp(S) V.
   __device__ __forceinline__ void fold(Work& computer, Scores& scores, int tile,
                                        unsigned value_tile) {
-    apply_formula(scores, tile, answer(tile));
+    this->apply_formula(scores, warp_row(), tile / 2 * config.tile_keys, tile & 1, answer(tile));
     const auto exponent = computer.softmax.settle(scores, computer.output, c_);
     weights_value(computer, scores, exponent, value_tile);
   }
@@ -190,53 +148,6 @@ template <class Chosen> class Block {
     const int first = tile / 2 * config.tile_keys;
     return spans_[ptx::thread_again() / 32].answer(first, first + config.tile_keys);
   }
-
-  __device__ __forceinline__ void apply_formula(Scores& scores, int tile, score::Truth seen) const {
-    const int lane = ptx::thread_again() % 32;
-    const int first_key = tile / 2 * config.tile_keys + 2 * (lane % 4);
-#pragma unroll
-    for (int r = 0; r < Work::rows; ++r) {
-      const int in_tile = warp_row() + 16 * (r / 2) + 8 * (r % 2) + lane / 4;
-      if constexpr (changes) change_scores(scores, r, rows_[in_tile], first_key, tile & 1);
-      if (seen.maybe()) {
-        const Row row = rows_[in_tile];
-        hide_outside(scores, r, first_key, row.begin, row.end);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void change_scores(Scores& scores, int r, const Row& row,
-                                                int first_key, bool program) const {
-    for_row(scores, r, [&](float& s, int) { s *= params_.scale; });
-    if (row.query < 0) return;
-    const FormulaRow at{row.query, row.head, first_key};
-#pragma unroll 1
-    for (int step = 0; step < params_.step_count; ++step)
-      change_row(scores, r, params_.steps[step], at, params_, sequence(), block_.work.sequence,
-                 block_.work.last_key);
-    if (program) hide_by_program(scores, r, at, params_, sequence(), block_.work.sequence);
-  }
-
-  /// Q has arrived. The maximum of s * scale is that of s only for a positive scale: a negative one
-  /// moves its sign into Q, exactly. Each warp turns its own rows.
-  __device__ __forceinline__ void take_query(Work& computer) const {
-    if (!changes && params_.scale < 0.0f) {
-      auto* words = reinterpret_cast<unsigned*>(reinterpret_cast<unsigned char*>(rows_) -
-                                                Plan::rows + Plan::query) +
-                    warp_row() * config.head_dim / 2;
-      for (int i = int(threadIdx.x % 32); i < config.warp_rows() * config.head_dim / 2; i += 32)
-        words[i] ^= 0x80008000u;
-      __syncwarp();
-    }
-    computer.query.hold(shared_ + Plan::query);
-  }
-
-  const ForwardParams& params_;
-  BlockWork& block_;
-  unsigned shared_;
-  Row* rows_;
-  KeySpan* spans_;
-  float c_, score_scale_;
 };
 
 template <class Chosen>
@@ -247,7 +158,10 @@ __global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_
   // Every thread finds out for itself: the first copies wait for no barrier.
   BlockWork mine = block_work(params, work_of(params, blockIdx.x));
   if (mine.work.rows == 0) return;
-  Block<Chosen>(params, block, shared).run(mine);
+  if constexpr (Chosen::value.shares_rows())
+    ColumnBlock<Chosen>(params, block, shared).run(mine);
+  else
+    RowBlock<Chosen>(params, block, shared).run(mine);
 }
 
 }  // namespace tilefold::cuda::sm80

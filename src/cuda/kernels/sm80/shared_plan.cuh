@@ -2,7 +2,9 @@
 //
 //   query   [tile_rows][head_dim]             swizzled, 16-bit
 //   stages  [stages] of key [tile_keys][head_dim] and value [tile_keys][value_dim], swizzled
+//   weights [tile_rows][tile_keys], swizzled, 16-bit; only where warps share rows
 //   rows    [tile_rows] of Row
+//   shared  [tile_rows] of SharedRow; only where warps share rows
 //   spans   [warps] of KeySpan, each of a warp's rows
 //   work    BlockWork
 #pragma once
@@ -41,9 +43,11 @@ template <class Chosen> struct SharedPlan {
   static constexpr int query = 0;
   static constexpr int stages = query + config.query_bytes();
   static constexpr int stage_bytes = config.key_bytes() + config.value_bytes();
-  static constexpr int rows = stages + config.stages * stage_bytes;
+  static constexpr int weights = stages + config.stages * stage_bytes;
+  static constexpr int rows = weights + config.weight_bytes();
   static_assert(stages % 128 == 0 && stage_bytes % 128 == 0, "swizzled tiles start on lines");
-  static constexpr int spans = rows + config.row_table_bytes();
+  static constexpr int shared_rows = rows + config.row_table_bytes();
+  static constexpr int spans = shared_rows + config.shared_row_bytes();
   static constexpr int work = spans + config.warps * int(sizeof(KeySpan));
   static_assert(work + int(sizeof(BlockWork)) <= config.shared_bytes(), "the plan fits");
 
