@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/forward_plan.hpp"
 #include "cuda/runtime/launch.hpp"
 
 namespace tilefold::bench::forward {
@@ -81,6 +82,19 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
   if (s.sinks) p.sinks = b.sinks.data(), p.sink_stride = 1;
 }
 
+/// Causal blocks take turns among heads as launch/forward_plan.hpp has it.
+void interleave_runs(const Shape& s, cuda::WorkShape& shape) {
+  core::Geometry g;
+  g.batch = s.batch, g.query_heads = s.query_heads, g.kv_heads = s.kv_heads;
+  g.head_dim = s.head_dim, g.value_dim = s.value_dim;
+  g.key_dtype = DType::bf16;
+  core::Sequence sequence;
+  sequence.query_length = g.max_query_length = s.query_length;
+  sequence.key_length = g.max_key_length = s.key_length;
+  g.sequences.assign(std::size_t(s.batch), sequence);
+  cuda::interleave_runs(g, {s.low, s.high}, shape);
+}
+
 void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.batch = s.batch, p.query_heads = s.query_heads, p.kv_heads = s.kv_heads;
   p.group = p.pack = s.query_heads / s.kv_heads;
@@ -95,6 +109,7 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.shape = {1LL * s.batch * s.kv_heads * row_tiles(s, c) * splits(s), c.tile_rows(),
              row_tiles(s, c), splits(s), s.split_keys};
   p.mask.range = {s.low, s.high};
+  interleave_runs(s, p.shape);
 }
 
 }  // namespace
