@@ -14,8 +14,8 @@ using namespace cuda::sm80;
 /// bf16, range masks and no other formula, dense keys, equal head dimensions.
 constexpr ForwardConfig plain(int head_dim, int warps, int row_blocks, int tile_keys, int stages,
                               QueryHome query, int blocks_per_sm) {
-  return {HalfType::bf16, head_dim, head_dim,         warps,          row_blocks,   tile_keys,
-          stages,         query,    KeyHome::strided, Formula::plain, blocks_per_sm};
+  return {HalfType::bf16, head_dim, head_dim,         warps,          row_blocks,  tile_keys,
+          stages,         query,    KeyHome::strided, Formula::plain, Share::rows, blocks_per_sm};
 }
 
 /// Four warps share 64 rows; K and V take turns.

@@ -153,6 +153,7 @@ TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
   index = shape.items - 1 - index;
   if (p.work != nullptr) return p.work[index];
   ForwardWork work{};
+  work.part = index;
   // A grid has fewer than 2^31 blocks: 32-bit divisions, a tenth of the instructions of 64-bit
   // ones.
   unsigned rest = unsigned(index);
@@ -161,7 +162,6 @@ TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
     rest /= unsigned(shape.splits);
   }
   rest = interleaved(shape, rest);
-  work.part = 1LL * rest * shape.splits + work.split;
   work.first_row = 1LL * int(rest % unsigned(shape.row_tiles)) * shape.tile_rows;
   rest /= unsigned(shape.row_tiles);
   work.kv_head = int(rest % unsigned(p.lists));
@@ -280,7 +280,10 @@ TILEFOLD_HD constexpr QueryRange queries_of(const SequenceInfo& s, const Forward
 /// the query, so the outermost two bound them all.
 TILEFOLD_HD constexpr KeyRange keys_of(const ForwardParams& p, const SequenceInfo& s,
                                        const ForwardWork& work) {
-  const QueryRange queries = queries_of(s, work);
+  const long long last_row = work.first_row + work.rows - 1;
+  const QueryRange queries = last_row < s.query_length
+                                 ? QueryRange{int(work.first_row), int(last_row)}  // no division
+                                 : queries_of(s, work);
   const OpenKeyRange a = open_range(p, s, queries.first), b = open_range(p, s, queries.last);
   return bounded({score::smaller(a.begin, b.begin), score::larger(a.end, b.end)}, work.first_key,
                  work.last_key);

@@ -32,9 +32,9 @@ struct ForwardConfig {
   QueryHome query;
   KeyHome keys;
   Formula formula;
+  Share share;
   int blocks_per_sm;  // that registers must leave room for
   SharedLayout layout = SharedLayout::swizzled;
-  Share share = Share::rows;
 
   TILEFOLD_HD constexpr int threads() const { return 32 * warps; }
   TILEFOLD_HD constexpr int warp_rows() const { return 16 * row_blocks; }

@@ -38,10 +38,10 @@ inline constexpr int registry_size = 28;  // instances.cmake reads this line
 static_assert(registry_size == 4 * shapes, "two types, two formulas");
 
 TILEFOLD_HD constexpr ForwardConfig config_of(HalfType type, Formula formula, const TileChoice& t) {
-  return {type,     t.head_dim,     t.value_dim,
-          t.warps,  t.row_blocks,   t.tile_keys,
-          t.stages, t.query,        formula == Formula::plain ? KeyHome::strided : KeyHome::paged,
-          formula,  t.blocks_per_sm};
+  return {type,     t.head_dim,   t.value_dim,
+          t.warps,  t.row_blocks, t.tile_keys,
+          t.stages, t.query,      formula == Formula::plain ? KeyHome::strided : KeyHome::paged,
+          formula,  Share::rows,  t.blocks_per_sm};
 }
 
 /// Entry `index`: shapes fastest, then formulas, then types.
