@@ -76,8 +76,9 @@ struct ForwardConfig {
     return head_dim % 32 == 0 && value_dim % 32 == 0 && value_dim <= head_dim &&
            tile_keys % 16 == 0 && (warps == 4 || warps == 8) &&
            (row_blocks == 1 || row_blocks == 2) && stages >= 1 &&
-           (!shares_rows() || (row_blocks == 1 && stages == 1 && query == QueryHome::shared &&
-                               tile_keys % 32 == 0 && value_dim % 64 == 0)) &&
+           (!shares_rows() ||
+            (row_blocks == 1 && stages == 1 && query == QueryHome::shared &&
+             layout == SharedLayout::swizzled && tile_keys % 32 == 0 && value_dim % 64 == 0)) &&
            shared_bytes() <= 227 * 1024 && fragment_registers() + 16 <= register_budget() &&
            blocks_per_sm * (shared_bytes() + 1024) <= 228 * 1024;
   }

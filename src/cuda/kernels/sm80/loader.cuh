@@ -112,7 +112,7 @@ template <class Chosen> class Loader {
           source.first_key + config.tile_keys <= source.wanted.end && source.present == columns) {
 #pragma unroll
         for (int pass = 0; pass < config.tile_keys / L::rows_a_pass; ++pass) {
-          load_row<columns, threads>(shared, row, thread, pass, columns, true);
+          load_row<L>(shared, row, thread, pass, columns, true);
           row += row_bytes * L::rows_a_pass;
         }
         return;
