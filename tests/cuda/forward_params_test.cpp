@@ -162,7 +162,7 @@ TEST(ForwardParams, CausalRowsOfEqualSequencesAreInterleaved) {
   g.key_dtype = DType::bf16;
   const auto shape_of = [&](RangeMask range) {
     WorkShape shape{6 * 32, 128, 32, 1, 0};
-    interleave_runs(g, range, shape);
+    interleave_runs(g, g.group(), range, shape);
     return shape;
   };
   EXPECT_EQ(shape_of({low, high}).runs_together, 1);

@@ -68,7 +68,7 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
   p.query = {b.query.data(), type, rows_of(s.query_heads, s.head_dim, s.query_length), nullptr, {}};
   p.key = {b.key.data(), type, rows_of(s.kv_heads, s.head_dim, key_length), nullptr, {}};
   p.value = {b.value.data(), type, rows_of(s.kv_heads, s.value_dim, key_length), nullptr, {}};
-  p.out = b.out.data(), p.out_type = type;
+  p.out = b.out.data(), p.out_type = s.wide_output ? ElementType::f32 : type;
   p.out_strides = rows_of(s.query_heads, s.value_dim, s.query_length);
   p.lse = b.lse.data();
   p.lse_strides = {1LL * s.query_heads * s.query_length, 1, s.query_length};
@@ -92,7 +92,7 @@ void interleave_runs(const Shape& s, cuda::WorkShape& shape) {
   sequence.query_length = g.max_query_length = s.query_length;
   sequence.key_length = g.max_key_length = s.key_length;
   g.sequences.assign(std::size_t(s.batch), sequence);
-  cuda::interleave_runs(g, {s.low, s.high}, shape);
+  cuda::interleave_runs(g, g.group(), {s.low, s.high}, shape);
 }
 
 void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
@@ -102,6 +102,7 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.head_dim = s.head_dim, p.value_dim = s.value_dim;
   p.query_stride = p.key_stride = 1;
   p.scale = s.actual_scale();
+  p.exact_weights_below = cuda::exact_weights_below(Reproducibility::same_plan);
   if (s.cap != 0) {
     p.step_count = 1;
     p.steps[0].kind = cuda::ScoreStepKind::softcap, p.steps[0].cap = s.cap;
@@ -141,7 +142,7 @@ Bound::Bound(const Shape& s, const ForwardConfig& c)
     : query(query_rows(s) * std::size_t(s.head_dim)),
       key(s.key_rows() * std::size_t(s.kv_heads * s.head_dim)),
       value(s.key_rows() * std::size_t(s.kv_heads * s.value_dim)),
-      out(query_rows(s) * std::size_t(s.value_dim)),
+      out(query_rows(s) * std::size_t(s.value_dim) * (s.wide_output ? 2 : 1)),
       lse(query_rows(s)),
       part_max(part_rows(s, c)),
       part_sum(part_rows(s, c)),

@@ -28,10 +28,13 @@ template <class Chosen> class BlockBase {
         rows_(reinterpret_cast<Row*>(shared + Plan::rows)),
         spans_(reinterpret_cast<KeySpan*>(shared + Plan::spans)),
         // exp2 takes scores in units of log2; a changed score is already scaled.
-        c_(1.44269504f * (changes ? 1.0f : ::fabsf(params.scale))),
-        score_scale_(changes ? 1.0f : ::fabsf(params.scale)) {}
+        c_(1.44269504f * (changes ? 1.0f : ::fabsf(params.scale))) {}
 
  protected:
+  /// A score is its sum times this.
+  __device__ __forceinline__ float score_scale() const {
+    return changes ? 1.0f : ::fabsf(params_.scale);
+  }
   static __device__ __forceinline__ int warp_row() {
     return ptx::thread_again() / 32 * config.warp_rows();
   }
@@ -114,7 +117,7 @@ template <class Chosen> class BlockBase {
   unsigned shared_;
   Row* rows_;
   KeySpan* spans_;
-  float c_, score_scale_;
+  float c_;
 };
 
 }  // namespace tilefold::cuda::sm80

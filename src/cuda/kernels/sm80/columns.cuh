@@ -2,7 +2,8 @@
 //
 // K and V take turns, two barriers a tile. The first also carries the weights from the warps that
 // computed them to those that multiply them, and a vote: where a score passed its row's maximum too
-// far, the weights are written again, two barriers more; that happens once or twice a row.
+// far, the weights are written again, two barriers more; that happens once or twice a row. Weights
+// in two parts take the same place after each other, two barriers more.
 #pragma once
 
 #include "cuda/kernels/sm80/block.cuh"
@@ -14,7 +15,7 @@ namespace tilefold::cuda::sm80 {
 template <class Chosen> class ColumnBlock : BlockBase<Chosen> {
   using Base = BlockBase<Chosen>;
   using Base::block_, Base::c_, Base::config, Base::params_, Base::rows_;
-  using Base::score_scale_, Base::shared_, Base::spans_;
+  using Base::shared_, Base::spans_;
   using typename Base::Plan;
 
  public:
@@ -31,10 +32,12 @@ template <class Chosen> class ColumnBlock : BlockBase<Chosen> {
     Work computer;
     if (first_tile == walk.end)
       arrived<0>();
+    else if (mine.splits_weights)
+      fold_in_turns<WeightParts::two>(computer, walk, first_tile);
     else
-      fold_in_turns(computer, walk, first_tile);
+      fold_in_turns<WeightParts::one>(computer, walk, first_tile);
     ColumnEpilogue<Chosen>(params_, block_.work, rows_, shared_rows())
-        .store(computer, c_, score_scale_);
+        .store(computer, c_, this->score_scale());
   }
 
  private:
@@ -43,24 +46,31 @@ template <class Chosen> class ColumnBlock : BlockBase<Chosen> {
                                         Plan::shared_rows);
   }
 
+  template <WeightParts parts>
   __device__ __forceinline__ void fold_in_turns(Work& computer, TileWalk<Chosen>& walk, int tile) {
     const Loader<Chosen> loader(params_, block_, shared_);
     arrived<1>();
     if (this->turn_query()) __syncthreads();
     while (true) {
       typename Work::Scores scores;
-      float sums[Work::rows];
+      typename Work::template Weights<parts> weights;
       score(computer, scores, tile);
-      const bool passed = computer.weigh(scores, c_, shared_, sums);
+      const bool passed = computer.weigh(scores, c_, shared_, weights);
       ptx::cp_async_wait<0>();
       const bool again = __syncthreads_or(passed);  // weights and V are here, K is left
       const int following = walk.next(params_, block_);
       loader.key(0, following);
       ptx::cp_async_commit();
-      if (again) computer.weigh_again(scores, c_, shared_, shared_rows(), sums);
+      if (again) computer.weigh_again(scores, c_, shared_, shared_rows(), weights);
 #pragma unroll
-      for (int r = 0; r < Work::rows; ++r) computer.softmax.sum[r] += sums[r];
+      for (int r = 0; r < Work::rows; ++r) computer.softmax.sum[r] += weights.sums[r];
       if (group_sees(tile)) computer.weights_value(shared_);
+      if constexpr (parts == WeightParts::two) {
+        __syncthreads();  // the rounded weights are left
+        computer.write_rest(weights, shared_);
+        __syncthreads();
+        if (group_sees(tile)) computer.weights_value(shared_);
+      }
       tile = following;
       if (tile < 0) break;
       arrived<0>();  // K; V and the weights are left

@@ -117,17 +117,36 @@ template <class Chosen> struct ColumnComputer {
         for (int e = 0; e < 4; ++e) scores[block][g][e] = -score::infinity<float>();
   }
 
-  /// Writes exp2(scores) as the weights that all four warps will read; `sums` are theirs by row.
+  /// What a thread keeps of its weights of a tile: their sums by row, and what rounding took off.
+  template <WeightParts parts> struct Weights {
+    float sums[rows];
+    unsigned rest[parts == WeightParts::two ? keys / 8 : 1][rows];
+  };
+
+  /// Where this thread's pairs of weights stand in shared memory.
+  struct WeightPlace {
+    unsigned tile;
+    WeightLane<config.tile_keys> lane;
+    int first_chunk;
+
+    __device__ __forceinline__ static WeightPlace again(unsigned shared) {
+      const WarpPlace at = WarpPlace::again();
+      return {shared + Plan::weights + unsigned(at.score_row() * WeightTile::row_bytes),
+              WeightLane<config.tile_keys>::of(ptx::thread_again() % 32), at.keys_half * keys / 8};
+    }
+    __device__ __forceinline__ unsigned at(int row, int group) const {
+      return tile + lane.at(row, first_chunk + group);
+    }
+  };
+
+  /// Writes exp2(scores), rounded, as the weights that all four warps will read.
+  template <WeightParts parts>
   __device__ __forceinline__ void write_weights(const Scores& scores,
                                                 const Exponent<rows>& exponent, unsigned shared,
-                                                float (&sums)[rows]) const {
-    const int lane = ptx::thread_again() % 32;
-    const WarpPlace at = WarpPlace::again();
-    const auto weight_lane = WeightLane<config.tile_keys>::of(lane);
-    const int first_chunk = at.keys_half * keys / 8;
-    const unsigned tile = shared + Plan::weights + unsigned(at.score_row() * WeightTile::row_bytes);
+                                                Weights<parts>& weights) const {
+    const WeightPlace place = WeightPlace::again(shared);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) sums[r] = 0.0f;
+    for (int r = 0; r < rows; ++r) weights.sums[r] = 0.0f;
 #pragma unroll
     for (int g = 0; g < keys / 8; ++g) {
 #pragma unroll
@@ -136,30 +155,46 @@ template <class Chosen> struct ColumnComputer {
         const int e = r % 2 * 2;
         const float w0 = ptx::exp2(::fmaf(s[e], exponent.factor, -exponent.shift[r]));
         const float w1 = ptx::exp2(::fmaf(s[e + 1], exponent.factor, -exponent.shift[r]));
-        sums[r] += w0 + w1;
-        ptx::store_shared(tile + weight_lane.at(r, first_chunk + g),
-                          ptx::pack<config.type>(w0, w1));
+        weights.sums[r] += w0 + w1;
+        const unsigned pair = ptx::pack<config.type>(w0, w1);
+        ptx::store_shared(place.at(r, g), pair);
+        if constexpr (parts == WeightParts::two) {
+          const auto rounded = ptx::unpack<config.type>(pair);
+          weights.rest[g][r] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
+        }
       }
     }
+  }
+
+  /// What rounding took off, in place of the weights: for their second product.
+  __device__ __forceinline__ void write_rest(const Weights<WeightParts::two>& weights,
+                                             unsigned shared) const {
+    const WeightPlace place = WeightPlace::again(shared);
+#pragma unroll
+    for (int g = 0; g < keys / 8; ++g)
+#pragma unroll
+      for (int r = 0; r < rows; ++r) ptx::store_shared(place.at(r, g), weights.rest[g][r]);
   }
 
   /// The weights by the maxima that stand. True: they may not be used, a score passes its maximum
   /// too far or is too large for one fma. Changes nothing but shared memory, so that the tile can
   /// be weighed again.
+  template <WeightParts parts>
   __device__ __forceinline__ bool weigh(const Scores& scores, float c, unsigned shared,
-                                        float (&sums)[rows]) const {
+                                        Weights<parts>& weights) const {
     float tile_top[rows];
     bool exact;
     const Exponent<rows> exponent = softmax.simple_exponent(c, exact);
     const bool passed = softmax.passes(scores, tile_top, c);
-    write_weights(scores, exponent, shared, sums);
+    write_weights(scores, exponent, shared, weights);
     return passed || !exact;
   }
 
   /// The weights anew, after the warps of each row have agreed on its maximum. All threads of the
   /// block call it.
+  template <WeightParts parts>
   __device__ __forceinline__ void weigh_again(Scores& scores, float c, unsigned shared,
-                                              SharedRow* shared_rows, float (&sums)[rows]) {
+                                              SharedRow* shared_rows, Weights<parts>& weights) {
     const int lane = ptx::thread_again() % 32;
     const WarpPlace at = WarpPlace::again();
     SharedRow* mine = shared_rows + at.score_row() + lane / 4;
@@ -177,7 +212,7 @@ template <class Chosen> struct ColumnComputer {
       if (lane % 4 == 0 && at.keys_half == 0) mine[8 * r].factor = factor;
     }
     const Exponent<rows> exponent = softmax.exponent(scores, c);
-    write_weights(scores, exponent, shared, sums);
+    write_weights(scores, exponent, shared, weights);
     __syncthreads();
     multiply(shared_rows + at.first_row);
   }

@@ -59,10 +59,6 @@ template <class Chosen> struct QueryFragments {
   }
 };
 
-/// How P enters its product with V: rounded to the operand's type, or as that and the rounded rest,
-/// which together hold 16 bits or more (docs/numerics.md says for which heads).
-enum class WeightParts { one, two };
-
 /// Output, scores and softmax state of a warp's rows.
 template <class Chosen> struct Computer {
   static constexpr ForwardConfig config = Chosen::value;
@@ -114,43 +110,70 @@ template <class Chosen> struct Computer {
     }
   }
 
-  /// output += exp2(scores) V, 16 keys at a time: while one step multiplies, the exponentials of
-  /// the next can run. P is rounded to the operand's type after its sum is taken, as eager
-  /// attention does.
+  /// output += exp2(scores) V. P is rounded to the operand's type after its sum is taken, as eager
+  /// attention does. Two parts at once need registers for one more operand: of two row blocks they
+  /// take 16 rows at a time, a single one waits with the second part for another pass over V.
   template <WeightParts parts>
   __device__ __forceinline__ void weights_value(Scores& scores, const Exponent<rows>& exponent,
                                                 unsigned value_tile) {
-    const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
-    const auto lane = LaneAddress<config.value_dim, config.layout>::of(place.row, place.chunk);
-    constexpr int pairs = config.value_dim / 16, steps = config.tile_keys / 16;
-    constexpr int ahead = config.fragments_ahead(), products = pairs * steps;
-    unsigned b[ahead + 1][4];
+    if constexpr (parts == WeightParts::one) {
+      multiply_value<config.row_blocks, 1>(value_tile, [&](auto& a, int step, int) {
 #pragma unroll
-    for (int p = 0; p < ahead; ++p) read_value(b[p], value_tile, lane, p);
-#pragma unroll
-    for (int step = 0; step < steps; ++step) {
-      unsigned a[config.row_blocks][4], rest[config.row_blocks][4];
-      weigh<parts>(a, rest, scores, exponent, step);
-#pragma unroll
-      for (int pair = 0; pair < pairs; ++pair) {
-        const int p = step * pairs + pair;
-        if (p + ahead < products)
-          read_value(b[(p + ahead) % (ahead + 1)], value_tile, lane, p + ahead);
-#pragma unroll
-        for (int block = 0; block < config.row_blocks; ++block) {
-          const unsigned(&v)[4] = b[p % (ahead + 1)];
-          ptx::mma_16x8x16<config.type>(output[block][2 * pair], a[block], v[0], v[1]);
-          ptx::mma_16x8x16<config.type>(output[block][2 * pair + 1], a[block], v[2], v[3]);
-          if constexpr (parts == WeightParts::two) {
-            ptx::mma_16x8x16<config.type>(output[block][2 * pair], rest[block], v[0], v[1]);
-            ptx::mma_16x8x16<config.type>(output[block][2 * pair + 1], rest[block], v[2], v[3]);
-          }
-        }
-      }
+        for (int block = 0; block < config.row_blocks; ++block)
+          weigh(a[block], scores, exponent, step, block);
+      });
+    } else if constexpr (config.row_blocks == 2) {
+      multiply_value<1, 2>(value_tile, [&](auto& a, int step, int block) {
+        weigh(a[0], scores, exponent, step, block);
+      });
+    } else {
+      multiply_value<1, 1>(value_tile, [&](auto& a, int step, int) {
+        weigh_and_keep(a[0][0], scores, exponent, step);
+      });
+      multiply_value<1, 1>(value_tile,
+                           [&](auto& a, int step, int) { take_kept(a[0][0], scores, step); });
     }
   }
 
  private:
+  /// output += P V, `blocks` row blocks and 16 keys at a time: while one step multiplies, the
+  /// exponentials of the next can run. operands(a, step, first block) gives P of 16 keys as operand
+  /// a, in so many parts.
+  template <int blocks, int parts, class Operands>
+  __device__ __forceinline__ void multiply_value(unsigned value_tile, const Operands& operands) {
+    const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
+    const auto lane = LaneAddress<config.value_dim, config.layout>::of(place.row, place.chunk);
+    constexpr int pairs = config.value_dim / 16, turns_a_step = config.row_blocks / blocks;
+    constexpr int turns = config.tile_keys / 16 * turns_a_step;
+    constexpr int ahead = config.fragments_ahead(), products = pairs * turns;
+    unsigned b[ahead + 1][4];
+    const auto read = [&](int p) {
+      read_value(b[p % (ahead + 1)], value_tile, lane, p / pairs / turns_a_step, p % pairs);
+    };
+#pragma unroll
+    for (int p = 0; p < ahead; ++p) read(p);
+#pragma unroll
+    for (int turn = 0; turn < turns; ++turn) {
+      const int first_block = turn % turns_a_step * blocks;
+      unsigned a[blocks][parts][4];
+      operands(a, turn / turns_a_step, first_block);
+#pragma unroll
+      for (int pair = 0; pair < pairs; ++pair) {
+        const int p = turn * pairs + pair;
+        if (p + ahead < products) read(p + ahead);
+        const unsigned(&v)[4] = b[p % (ahead + 1)];
+#pragma unroll
+        for (int block = 0; block < blocks; ++block)
+#pragma unroll
+          for (int part = 0; part < parts; ++part) {
+            float(&sums)[value_groups][4] = output[first_block + block];
+            ptx::mma_16x8x16<config.type>(sums[2 * pair], a[block][part], v[0], v[1]);
+            ptx::mma_16x8x16<config.type>(sums[2 * pair + 1], a[block][part], v[2], v[3]);
+          }
+      }
+    }
+  }
+
   __device__ __forceinline__ void read_key(unsigned (&b)[4], unsigned tile,
                                            const LaneAddress<config.head_dim, config.layout>& lane,
                                            int product) const {
@@ -161,34 +184,43 @@ template <class Chosen> struct Computer {
   }
   __device__ __forceinline__ void read_value(
       unsigned (&b)[4], unsigned tile, const LaneAddress<config.value_dim, config.layout>& lane,
-      int product) const {
-    constexpr int pairs = config.value_dim / 16;
+      int step, int pair) const {
     ptx::ldmatrix_x4_trans(
-        b, tile + lane.at(product % pairs) +
-               16 * (product / pairs) * Swizzle<config.value_dim, config.layout>::row_bytes);
+        b, tile + lane.at(pair) + 16 * step * Swizzle<config.value_dim, config.layout>::row_bytes);
   }
-  /// The weights of keys [16 step, 16 step + 16) as operand a; `rest` is what rounding took off.
-  template <WeightParts parts>
-  __device__ __forceinline__ void weigh(unsigned (&a)[config.row_blocks][4],
-                                        unsigned (&rest)[config.row_blocks][4],
-                                        const Scores& scores, const Exponent<rows>& exponent,
-                                        int step) {
+  /// The weights of keys [16 step, 16 step + 16) as operand a: rounded, and what that took off.
+  template <int parts>
+  __device__ __forceinline__ void weigh(unsigned (&a)[parts][4], const Scores& scores,
+                                        const Exponent<rows>& exponent, int step, int block) {
 #pragma unroll
-    for (int block = 0; block < config.row_blocks; ++block) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = 2 * block + i % 2, first = i % 2 * 2;
-        const float(&s)[4] = scores[block][2 * step + i / 2];
-        const float w0 = ptx::exp2(::fmaf(s[first], exponent.factor, -exponent.shift[row]));
-        const float w1 = ptx::exp2(::fmaf(s[first + 1], exponent.factor, -exponent.shift[row]));
-        softmax.sum[row] += w0 + w1;
-        a[block][i] = ptx::pack<config.type>(w0, w1);
-        if constexpr (parts == WeightParts::two) {
-          const auto rounded = ptx::unpack<config.type>(a[block][i]);
-          rest[block][i] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
-        }
+    for (int i = 0; i < 4; ++i) {
+      const int row = 2 * block + i % 2, first = i % 2 * 2;
+      const float(&s)[4] = scores[block][2 * step + i / 2];
+      const float w0 = ptx::exp2(::fmaf(s[first], exponent.factor, -exponent.shift[row]));
+      const float w1 = ptx::exp2(::fmaf(s[first + 1], exponent.factor, -exponent.shift[row]));
+      softmax.sum[row] += w0 + w1;
+      a[0][i] = ptx::pack<config.type>(w0, w1);
+      if constexpr (parts == 2) {
+        const auto rounded = ptx::unpack<config.type>(a[0][i]);
+        a[1][i] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
       }
     }
+  }
+  /// The first part; the second stays in the place of scores.
+  __device__ __forceinline__ void weigh_and_keep(unsigned (&a)[4], Scores& scores,
+                                                 const Exponent<rows>& exponent, int step) {
+    unsigned both[2][4];
+    weigh(both, scores, exponent, step, 0);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      a[i] = both[0][i];
+      scores[0][2 * step + i / 2][i % 2 * 2] = __uint_as_float(both[1][i]);
+    }
+  }
+  __device__ __forceinline__ void take_kept(unsigned (&a)[4], const Scores& scores,
+                                            int step) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(scores[0][2 * step + i / 2][i % 2 * 2]);
   }
 };
 

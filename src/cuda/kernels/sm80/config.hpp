@@ -24,6 +24,10 @@ enum class Formula { plain, changed };
 /// columns, and the weights change hands in shared memory.
 enum class Share { rows, columns };
 
+/// How P enters its product with V: rounded to the operand's type, or as that and the rounded rest,
+/// which together hold 16 bits or more (docs/numerics.md says for which heads). A kernel does both.
+enum class WeightParts { one, two };
+
 struct ForwardConfig {
   HalfType type;
   int head_dim, value_dim;  // multiples of 32; smaller ones are filled with zeros

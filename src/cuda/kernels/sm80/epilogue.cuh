@@ -6,23 +6,9 @@
 #include "cuda/kernels/sm80/rows.cuh"
 #include "cuda/tile/element.cuh"
 #include "cuda/tile/ptx/tid.cuh"
+#include "cuda/tile/quad.cuh"
 
 namespace tilefold::cuda::sm80 {
-
-/// Among the 4 lanes of a quad, word c of lane q becomes word q of lane c: 4-byte pieces of a row
-/// become 16 neighbouring bytes a lane.
-__device__ __forceinline__ void quad_transpose(unsigned (&word)[4], int lane) {
-  constexpr unsigned all = 0xffffffffu;
-  const bool odd = lane & 1, high = lane & 2;
-  unsigned x = __shfl_xor_sync(all, odd ? word[0] : word[1], 1);
-  unsigned y = __shfl_xor_sync(all, odd ? word[2] : word[3], 1);
-  word[0] = odd ? x : word[0], word[1] = odd ? word[1] : x;
-  word[2] = odd ? y : word[2], word[3] = odd ? word[3] : y;
-  x = __shfl_xor_sync(all, high ? word[0] : word[2], 2);
-  y = __shfl_xor_sync(all, high ? word[1] : word[3], 2);
-  word[0] = high ? x : word[0], word[2] = high ? word[2] : x;
-  word[1] = high ? y : word[1], word[3] = high ? word[3] : y;
-}
 
 /// Whether rows of the output start on 16 bytes and are of the inputs' type.
 template <HalfType input> __device__ __forceinline__ bool wide_rows(const ForwardParams& params) {

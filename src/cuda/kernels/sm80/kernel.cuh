@@ -19,7 +19,7 @@ namespace tilefold::cuda::sm80 {
 template <class Chosen> class RowBlock : BlockBase<Chosen> {
   using Base = BlockBase<Chosen>;
   using Base::block_, Base::c_, Base::config, Base::params_, Base::rows_;
-  using Base::score_scale_, Base::shared_, Base::spans_, Base::warp_row;
+  using Base::shared_, Base::spans_, Base::warp_row;
   using typename Base::Plan;
 
  public:
@@ -34,14 +34,11 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     const int first_tile = mine.first_tile = walk.next(params_, mine);
     if (threadIdx.x == 0) block_ = mine;
     this->load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
-    Work computer;
-    if (first_tile == walk.end)
-      arrived<0>();
-    else if constexpr (config.stages == 1)
-      fold_in_turns(computer, walk, first_tile);
+    // Code of its own for each: a question in the key loop would cost the common one registers.
+    if (mine.splits_weights)
+      fold_all<WeightParts::two>(walk, mine, first_tile);
     else
-      fold_in_stages(computer, walk, mine, first_tile);
-    Epilogue<Chosen>(params_, block_.work, rows_, warp_row()).store(computer, c_, score_scale_);
+      fold_all<WeightParts::one>(walk, mine, first_tile);
   }
 
  private:
@@ -49,6 +46,21 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     return walk.next(params_, block_);
   }
 
+  template <WeightParts parts> __device__ __forceinline__ void fold_all(TileWalk<Chosen>& walk,
+                                                                        const BlockWork& mine,
+                                                                        int first_tile) {
+    Work computer;
+    if (first_tile == walk.end)
+      arrived<0>();
+    else if constexpr (config.stages == 1)
+      fold_in_turns<parts>(computer, walk, first_tile);
+    else
+      fold_in_stages<parts>(computer, walk, mine, first_tile);
+    Epilogue<Chosen>(params_, block_.work, rows_, warp_row())
+        .store(computer, c_, this->score_scale());
+  }
+
+  template <WeightParts parts>
   __device__ __forceinline__ void fold_in_stages(Work& computer, TileWalk<Chosen>& walk,
                                                  const BlockWork& mine, int first_tile) {
     TileQueue<Chosen> queue(first_tile);
@@ -70,7 +82,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
         Scores scores;
         computer.query_key(scores, shared_ + Plan::query, key_tile);
         await_value(tile);
-        fold(computer, scores, tile, key_tile + config.key_bytes());
+        fold<parts>(computer, scores, tile, key_tile + config.key_bytes());
       }
       stage = stage + 1 == config.stages ? 0 : stage + 1;
       if (queue.advance(block_) < 0) break;
@@ -94,6 +106,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     ptx::cp_async_commit();
   }
 
+  template <WeightParts parts>
   __device__ __forceinline__ void fold_in_turns(Work& computer, TileWalk<Chosen>& walk, int tile) {
     const Loader<Chosen> loader(params_, block_, shared_);
     arrived<1>();
@@ -106,7 +119,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
         Scores scores;
         computer.query_key(scores, shared_ + Plan::query, shared_ + Plan::key(0));
         following = turn_to_next(walk, loader);
-        fold(computer, scores, tile, shared_ + Plan::value(0));
+        fold<parts>(computer, scores, tile, shared_ + Plan::value(0));
       }
       tile = following;
       if (tile < 0) break;
@@ -127,20 +140,11 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   }
 
   /// A tile's scores into the running softmax: O = O + exp(S) V.
-  __device__ __forceinline__ void fold(Work& computer, Scores& scores, int tile,
-                                       unsigned value_tile) {
+  template <WeightParts parts> __device__ __forceinline__ void fold(Work& computer, Scores& scores,
+                                                                    int tile, unsigned value_tile) {
     this->apply_formula(scores, warp_row(), tile / 2 * config.tile_keys, tile & 1, answer(tile));
     const auto exponent = computer.softmax.settle(scores, computer.output, c_);
-    weights_value(computer, scores, exponent, value_tile);
-  }
-
-  __device__ __forceinline__ void weights_value(Work& computer, Scores& scores,
-                                                const Exponent<Work::rows>& exponent,
-                                                unsigned value_tile) const {
-    if (block_.splits_weights)
-      computer.template weights_value<WeightParts::two>(scores, exponent, value_tile);
-    else
-      computer.template weights_value<WeightParts::one>(scores, exponent, value_tile);
+    computer.template weights_value<parts>(scores, exponent, value_tile);
   }
 
   /// What the range mask says of this warp's rows; a warp that sees nothing of a tile only loads.
