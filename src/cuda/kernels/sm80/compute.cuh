@@ -111,39 +111,44 @@ template <class Chosen> struct Computer {
   }
 
   /// output += exp2(scores) V. P is rounded to the operand's type after its sum is taken, as eager
-  /// attention does. Two parts at once need registers for one more operand: of two row blocks they
-  /// take 16 rows at a time, a single one waits with the second part for another pass over V.
+  /// attention does. A second part would need registers for one more operand: it takes 16 rows at a
+  /// time and reads V again; beside 256 columns of output it waits for another pass over all of V.
   template <WeightParts parts>
   __device__ __forceinline__ void weights_value(Scores& scores, const Exponent<rows>& exponent,
                                                 unsigned value_tile) {
+    unsigned rest[4];
     if constexpr (parts == WeightParts::one) {
-      multiply_value<config.row_blocks, 1>(value_tile, [&](auto& a, int step, int) {
+      multiply_value<config.row_blocks, 1>(value_tile, [&](auto& a, int step, int, int) {
 #pragma unroll
         for (int block = 0; block < config.row_blocks; ++block)
-          weigh(a[block], scores, exponent, step, block);
+          weigh<parts>(a[block], rest, scores, exponent, step, block);
       });
-    } else if constexpr (config.row_blocks == 2) {
-      multiply_value<1, 2>(value_tile, [&](auto& a, int step, int block) {
-        weigh(a[0], scores, exponent, step, block);
+    } else if constexpr (config.row_blocks == 2 || config.value_dim <= 192) {
+      multiply_value<1, 2>(value_tile, [&](auto& a, int step, int block, int part) {
+        if (part == 0)
+          weigh<parts>(a[0], rest, scores, exponent, step, block);
+        else
+          copy(rest, a[0]);
       });
     } else {
-      multiply_value<1, 1>(value_tile, [&](auto& a, int step, int) {
-        weigh_and_keep(a[0][0], scores, exponent, step);
+      multiply_value<1, 1>(value_tile, [&](auto& a, int step, int, int) {
+        weigh<parts>(a[0], rest, scores, exponent, step, 0);
+        keep(rest, scores, step);
       });
       multiply_value<1, 1>(value_tile,
-                           [&](auto& a, int step, int) { take_kept(a[0][0], scores, step); });
+                           [&](auto& a, int step, int, int) { take(scores, step, a[0]); });
     }
   }
 
  private:
-  /// output += P V, `blocks` row blocks and 16 keys at a time: while one step multiplies, the
-  /// exponentials of the next can run. operands(a, step, first block) gives P of 16 keys as operand
-  /// a, in so many parts.
+  /// output += P V, `blocks` row blocks and 16 keys at a time: while one turn multiplies, the
+  /// exponentials of the next can run. operands(a, step, first block, part) gives P of 16 keys as
+  /// operand a, part by part.
   template <int blocks, int parts, class Operands>
   __device__ __forceinline__ void multiply_value(unsigned value_tile, const Operands& operands) {
     const MatrixRow place = value_matrix_row(ptx::thread_again() % 32);
     const auto lane = LaneAddress<config.value_dim, config.layout>::of(place.row, place.chunk);
-    constexpr int pairs = config.value_dim / 16, turns_a_step = config.row_blocks / blocks;
+    constexpr int pairs = config.value_dim / 16, turns_a_step = config.row_blocks / blocks * parts;
     constexpr int turns = config.tile_keys / 16 * turns_a_step;
     constexpr int ahead = config.fragments_ahead(), products = pairs * turns;
     unsigned b[ahead + 1][4];
@@ -154,22 +159,20 @@ template <class Chosen> struct Computer {
     for (int p = 0; p < ahead; ++p) read(p);
 #pragma unroll
     for (int turn = 0; turn < turns; ++turn) {
-      const int first_block = turn % turns_a_step * blocks;
-      unsigned a[blocks][parts][4];
-      operands(a, turn / turns_a_step, first_block);
+      const int first_block = turn % turns_a_step / parts * blocks;
+      unsigned a[blocks][4];
+      operands(a, turn / turns_a_step, first_block, turn % parts);
 #pragma unroll
       for (int pair = 0; pair < pairs; ++pair) {
         const int p = turn * pairs + pair;
         if (p + ahead < products) read(p + ahead);
         const unsigned(&v)[4] = b[p % (ahead + 1)];
 #pragma unroll
-        for (int block = 0; block < blocks; ++block)
-#pragma unroll
-          for (int part = 0; part < parts; ++part) {
-            float(&sums)[value_groups][4] = output[first_block + block];
-            ptx::mma_16x8x16<config.type>(sums[2 * pair], a[block][part], v[0], v[1]);
-            ptx::mma_16x8x16<config.type>(sums[2 * pair + 1], a[block][part], v[2], v[3]);
-          }
+        for (int block = 0; block < blocks; ++block) {
+          float(&sums)[value_groups][4] = output[first_block + block];
+          ptx::mma_16x8x16<config.type>(sums[2 * pair], a[block], v[0], v[1]);
+          ptx::mma_16x8x16<config.type>(sums[2 * pair + 1], a[block], v[2], v[3]);
+        }
       }
     }
   }
@@ -188,9 +191,9 @@ template <class Chosen> struct Computer {
     ptx::ldmatrix_x4_trans(
         b, tile + lane.at(pair) + 16 * step * Swizzle<config.value_dim, config.layout>::row_bytes);
   }
-  /// The weights of keys [16 step, 16 step + 16) as operand a: rounded, and what that took off.
-  template <int parts>
-  __device__ __forceinline__ void weigh(unsigned (&a)[parts][4], const Scores& scores,
+  /// The weights of keys [16 step, 16 step + 16) as operand a; `rest` is what rounding took off.
+  template <WeightParts parts>
+  __device__ __forceinline__ void weigh(unsigned (&a)[4], unsigned (&rest)[4], const Scores& scores,
                                         const Exponent<rows>& exponent, int step, int block) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -199,28 +202,25 @@ template <class Chosen> struct Computer {
       const float w0 = ptx::exp2(::fmaf(s[first], exponent.factor, -exponent.shift[row]));
       const float w1 = ptx::exp2(::fmaf(s[first + 1], exponent.factor, -exponent.shift[row]));
       softmax.sum[row] += w0 + w1;
-      a[0][i] = ptx::pack<config.type>(w0, w1);
-      if constexpr (parts == 2) {
-        const auto rounded = ptx::unpack<config.type>(a[0][i]);
-        a[1][i] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
+      a[i] = ptx::pack<config.type>(w0, w1);
+      if constexpr (parts == WeightParts::two) {
+        const auto rounded = ptx::unpack<config.type>(a[i]);
+        rest[i] = ptx::pack<config.type>(w0 - rounded.low, w1 - rounded.high);
       }
     }
   }
-  /// The first part; the second stays in the place of scores.
-  __device__ __forceinline__ void weigh_and_keep(unsigned (&a)[4], Scores& scores,
-                                                 const Exponent<rows>& exponent, int step) {
-    unsigned both[2][4];
-    weigh(both, scores, exponent, step, 0);
+  static __device__ __forceinline__ void copy(const unsigned (&from)[4], unsigned (&to)[4]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      a[i] = both[0][i];
-      scores[0][2 * step + i / 2][i % 2 * 2] = __uint_as_float(both[1][i]);
-    }
+    for (int i = 0; i < 4; ++i) to[i] = from[i];
   }
-  __device__ __forceinline__ void take_kept(unsigned (&a)[4], const Scores& scores,
-                                            int step) const {
+  /// In place of scores that are no longer needed.
+  static __device__ __forceinline__ void keep(const unsigned (&rest)[4], Scores& scores, int step) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(scores[0][2 * step + i / 2][i % 2 * 2]);
+    for (int i = 0; i < 4; ++i) scores[0][2 * step + i / 2][i % 2 * 2] = __uint_as_float(rest[i]);
+  }
+  static __device__ __forceinline__ void take(const Scores& scores, int step, unsigned (&rest)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) rest[i] = __float_as_uint(scores[0][2 * step + i / 2][i % 2 * 2]);
   }
 };
 
