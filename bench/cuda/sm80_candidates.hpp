@@ -11,28 +11,38 @@ namespace candidates {
 using namespace cuda;
 using namespace cuda::sm80;
 
-/// bf16, range masks and no other formula, dense keys, equal head dimensions.
-constexpr ForwardConfig plain(int head_dim, int warps, int row_blocks, int tile_keys, int stages,
-                              QueryHome query, int blocks_per_sm) {
-  return {HalfType::bf16, head_dim, head_dim,         warps,          row_blocks,   tile_keys,
-          stages,         query,    KeyHome::strided, Formula::plain, blocks_per_sm};
+/// bf16, range masks and no other formula, dense keys, equal head dimensions. Four warps share 64
+/// rows; K and V take turns.
+constexpr ForwardConfig shared_rows(int head_dim, int warps, int tile_keys, int blocks_per_sm) {
+  return {HalfType::bf16,
+          head_dim,
+          head_dim,
+          warps,
+          1,
+          tile_keys,
+          1,
+          QueryHome::shared,
+          KeyHome::strided,
+          Formula::plain,
+          Share::columns,
+          blocks_per_sm};
 }
 
-constexpr QueryHome registers = QueryHome::registers, shared = QueryHome::shared;
+/// The same tile for every formula and paged keys.
+constexpr ForwardConfig changed(ForwardConfig c) {
+  c.keys = KeyHome::paged, c.formula = Formula::changed;
+  return c;
+}
 
 inline constexpr ForwardConfig tiles[] = {
-    plain(64, 4, 2, 32, 3, registers, 3),  plain(64, 4, 2, 64, 3, registers, 2),
-    plain(64, 8, 2, 64, 2, registers, 1),  plain(64, 4, 1, 64, 2, registers, 4),
-    plain(128, 4, 2, 64, 1, shared, 2),    plain(128, 4, 2, 32, 3, shared, 2),
-    plain(128, 8, 2, 64, 2, shared, 1),    plain(128, 8, 1, 64, 2, registers, 1),
-    plain(128, 4, 1, 64, 2, registers, 2), plain(256, 4, 1, 32, 2, registers, 2),
-    plain(256, 4, 1, 32, 2, shared, 2),    plain(256, 8, 1, 64, 2, shared, 1),
-    plain(256, 8, 1, 32, 3, registers, 1),
+    // Output rows too wide for one warp: not timed yet.
+    shared_rows(192, 4, 64, 2),
+    changed(shared_rows(256, 4, 64, 2)),
 };
 
 }  // namespace candidates
 
-inline constexpr int sm80_candidate_count = 13;  // sm80_candidates.cmake reads this line
+inline constexpr int sm80_candidate_count = 2;  // sm80_candidates.cmake reads this line
 static_assert(sm80_candidate_count * sizeof(cuda::sm80::ForwardConfig) ==
               sizeof(candidates::tiles));
 

@@ -40,8 +40,9 @@ TEST(ForwardBench, CausalCountsHalfOfTheFlops) {
 
 std::string parts_of(const cuda::sm80::ForwardConfig& c) {
   std::string text;
-  for (int part : {c.head_dim, c.value_dim, c.warps, c.row_blocks, c.tile_keys, c.stages,
-                   int(c.query), int(c.keys), int(c.formula), int(c.type), c.blocks_per_sm})
+  for (int part :
+       {c.head_dim, c.value_dim, c.warps, c.row_blocks, c.tile_keys, c.stages, int(c.query),
+        int(c.keys), int(c.formula), int(c.type), c.blocks_per_sm, int(c.share)})
     text += std::to_string(part) + " ";
   return text;
 }

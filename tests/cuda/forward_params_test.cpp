@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "cuda/launch/forward_plan.hpp"
 #include "support/random.hpp"
 
@@ -128,6 +131,49 @@ TEST(ForwardParams, HeadsOfFewOutputsSplitTheirWeightsAndBatchInvariantOnesAlway
     params.exact_weights_below = exact_weights_below(Reproducibility::batch_invariant);
     EXPECT_TRUE(splits_weights(params, sequence)) << queries;
   }
+}
+
+TEST(ForwardParams, InterleavedRunsAreABijectionLongestFirst) {
+  for (const int tiles : {1, 3, 8})
+    for (const int runs : {1, 2, 5, 12})
+      for (const int together : {1, 2, 5, 12}) {
+        WorkShape shape{2LL * tiles * runs, 16, tiles, 2, 64, tiles, together};
+        std::vector<int> taken(std::size_t(tiles * runs), 0);
+        for (int number = 0; number < tiles * runs; ++number) {
+          const unsigned tile = interleaved(shape, unsigned(number));
+          ASSERT_LT(tile, unsigned(tiles * runs));
+          ++taken[tile];
+          const int group = number / (tiles * together);
+          EXPECT_EQ(int(tile) / tiles / together, group) << "a run outside its group";
+          if (number % (tiles * together) != 0) {
+            // Blocks count down, so within a group the row tiles must count up.
+            EXPECT_GE(tile % unsigned(tiles),
+                      interleaved(shape, unsigned(number - 1)) % unsigned(tiles));
+          }
+        }
+        EXPECT_EQ(std::count(taken.begin(), taken.end(), 1), tiles * runs);
+      }
+}
+
+TEST(ForwardParams, CausalRowsOfEqualSequencesAreInterleaved) {
+  constexpr int low = RangeMask::unbounded_low, high = RangeMask::unbounded_high;
+  core::Geometry g = uniform_geometry(3, 4096, 16384);
+  g.query_heads = g.kv_heads = 2;
+  g.key_dtype = DType::bf16;
+  const auto shape_of = [&](RangeMask range) {
+    WorkShape shape{6 * 32, 128, 32, 1, 0};
+    interleave_runs(g, g.group(), range, shape);
+    return shape;
+  };
+  EXPECT_EQ(shape_of({low, high}).runs_together, 1);
+  EXPECT_EQ(shape_of({-64, 0}).runs_together, 1) << "all rows of a window are of one length";
+  EXPECT_EQ(shape_of({low, 0}).runs_together, 6) << "4 MB a head: all of them fit";
+  EXPECT_EQ(shape_of({low, 0}).run_tiles, 32);
+  g.head_dim = g.value_dim = 256;
+  EXPECT_EQ(shape_of({low, 0}).runs_together, 2) << "16 MB a head";
+  g.query_heads = 8;
+  EXPECT_EQ(shape_of({low, 0}).runs_together, 8) << "4 query heads share each pair of K and V";
+  EXPECT_EQ(shape_of({low, 0}).run_tiles, 8);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ std::string name_of(const ForwardConfig& c) {
   name += "_b" + std::to_string(c.blocks_per_sm);
   if (c.type == cuda::HalfType::f16) name += "_f16";
   if (c.formula == cuda::sm80::Formula::changed) name += "_formula";
+  if (c.shares_rows()) name += "_columns";
   return name;
 }
 

@@ -2,7 +2,7 @@
 // launched without the planner.
 //
 //   forward_bench check [NAME..]            against float64 on the host; outputs poisoned
-//   forward_bench time [NAME..] [--csv FILE] [--seq N] [--causal 0|1]
+//   forward_bench time [NAME..] [--csv FILE] [--seq N] [--causal 0|1] [--together N]
 //   forward_bench list [NAME..]
 //
 // NAME picks kernels whose name contains it. Exit codes: 0, 1 a kernel is wrong, 2 bad usage, 3 the
@@ -80,6 +80,8 @@ int main(int count, char** words) {
   times->add_option("--csv", arguments.csv, "A file for the figures");
   times->add_option("--seq", arguments.time.sequence, "This sequence length only");
   times->add_option("--causal", arguments.time.causal, "1: causal only, 0: dense only");
+  times->add_option("--together", arguments.time.together,
+                    "Heads that causal blocks take in turn; 1: head after head, as dense ones do");
   const CLI::App* lists = add("list", "Names, threads, dynamic shared memory");
   int status = 0;
   try {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/forward_plan.hpp"
 #include "cuda/runtime/launch.hpp"
 
 namespace tilefold::bench::forward {
@@ -67,7 +68,7 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
   p.query = {b.query.data(), type, rows_of(s.query_heads, s.head_dim, s.query_length), nullptr, {}};
   p.key = {b.key.data(), type, rows_of(s.kv_heads, s.head_dim, key_length), nullptr, {}};
   p.value = {b.value.data(), type, rows_of(s.kv_heads, s.value_dim, key_length), nullptr, {}};
-  p.out = b.out.data(), p.out_type = type;
+  p.out = b.out.data(), p.out_type = s.wide_output ? ElementType::f32 : type;
   p.out_strides = rows_of(s.query_heads, s.value_dim, s.query_length);
   p.lse = b.lse.data();
   p.lse_strides = {1LL * s.query_heads * s.query_length, 1, s.query_length};
@@ -81,6 +82,19 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
   if (s.sinks) p.sinks = b.sinks.data(), p.sink_stride = 1;
 }
 
+/// Causal blocks take turns among heads as launch/forward_plan.hpp has it.
+void interleave_runs(const Shape& s, cuda::WorkShape& shape) {
+  core::Geometry g;
+  g.batch = s.batch, g.query_heads = s.query_heads, g.kv_heads = s.kv_heads;
+  g.head_dim = s.head_dim, g.value_dim = s.value_dim;
+  g.key_dtype = DType::bf16;
+  core::Sequence sequence;
+  sequence.query_length = g.max_query_length = s.query_length;
+  sequence.key_length = g.max_key_length = s.key_length;
+  g.sequences.assign(std::size_t(s.batch), sequence);
+  cuda::interleave_runs(g, g.group(), {s.low, s.high}, shape);
+}
+
 void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.batch = s.batch, p.query_heads = s.query_heads, p.kv_heads = s.kv_heads;
   p.group = p.pack = s.query_heads / s.kv_heads;
@@ -88,6 +102,7 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.head_dim = s.head_dim, p.value_dim = s.value_dim;
   p.query_stride = p.key_stride = 1;
   p.scale = s.actual_scale();
+  p.exact_weights_below = cuda::exact_weights_below(Reproducibility::same_plan);
   if (s.cap != 0) {
     p.step_count = 1;
     p.steps[0].kind = cuda::ScoreStepKind::softcap, p.steps[0].cap = s.cap;
@@ -95,6 +110,7 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.shape = {1LL * s.batch * s.kv_heads * row_tiles(s, c) * splits(s), c.tile_rows(),
              row_tiles(s, c), splits(s), s.split_keys};
   p.mask.range = {s.low, s.high};
+  interleave_runs(s, p.shape);
 }
 
 }  // namespace
@@ -126,7 +142,7 @@ Bound::Bound(const Shape& s, const ForwardConfig& c)
     : query(query_rows(s) * std::size_t(s.head_dim)),
       key(s.key_rows() * std::size_t(s.kv_heads * s.head_dim)),
       value(s.key_rows() * std::size_t(s.kv_heads * s.value_dim)),
-      out(query_rows(s) * std::size_t(s.value_dim)),
+      out(query_rows(s) * std::size_t(s.value_dim) * (s.wide_output ? 2 : 1)),
       lse(query_rows(s)),
       part_max(part_rows(s, c)),
       part_sum(part_rows(s, c)),

@@ -19,8 +19,9 @@ struct Shape {
   float spread = 1;   // of Q
   int page_size = 0;  // 0: dense
   int split_keys = 0;
-  float cap = 0;       // softcap; needs a formula kernel
-  bool sinks = false;  // every head's is `sink`
+  float cap = 0;             // softcap; needs a formula kernel
+  bool sinks = false;        // every head's is `sink`
+  bool wide_output = false;  // float32: two of the output's 16-bit words each
 
   static constexpr float sink = 1.5f;
 

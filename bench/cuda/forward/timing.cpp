@@ -10,11 +10,13 @@ namespace {
 constexpr int tokens = 16384, hidden = 2048, runs = 25;
 constexpr int lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
 
-double median_milliseconds(const Kernel& kernel, const Shape& shape) {
+double median_milliseconds(const Kernel& kernel, const Shape& shape, int together) {
   const bool bf16 = kernel.config.type == cuda::HalfType::bf16;
   const auto element = bf16 ? cuda::ladder::Element::bfloat16 : cuda::ladder::Element::float16;
   std::vector<Bound> sets;  // 64 MB each of Q, K, V and O: far beyond 50 MB of L2
   for (int i = 0; i < 2; ++i) sets.emplace_back(shape, kernel.config);
+  if (together > 0)
+    for (Bound& set : sets) set.params.shape.runs_together = together;
   std::uint64_t seed = 1;
   for (const Bound& set : sets)
     for (const auto* x : {&set.query, &set.key, &set.value})
@@ -41,7 +43,8 @@ void time_kernel(const Kernel& kernel, const TimeOptions& options) {
       if (options.sequence != 0 && options.sequence != length) continue;
       Shape s{tokens / length, length, length, heads, heads, d, kernel.config.value_dim};
       if (causal) s.high = 0;
-      const double ms = median_milliseconds(kernel, s), rate = s.flops() / ms / 1e9;
+      const double ms = median_milliseconds(kernel, s, options.together),
+                   rate = s.flops() / ms / 1e9;
       std::printf(" %6.1f", rate);
       std::fflush(stdout);
       if (options.csv)

@@ -10,6 +10,7 @@ namespace tilefold::bench::forward {
 struct TimeOptions {
   int sequence = 0;          // 0: 512 to 16384
   int causal = -1;           // -1: both
+  int together = 0;          // heads that causal blocks take in turn; 0: as the plan chooses
   std::FILE* csv = nullptr;  // kernel,batch,heads,head_dim,length,causal,ms,tflops
 };
 

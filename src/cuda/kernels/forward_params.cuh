@@ -79,6 +79,10 @@ struct WorkShape {
   int row_tiles;   // at most, a list
   int splits;      // at most, a row
   int split_keys;  // 0: rows are never split
+  // The order in which blocks start. Under a causal mask the row tiles of one head are a run, each
+  // longer than the one before: blocks take from `runs_together` runs in turn, longest tiles first,
+  // so that the last blocks of the grid are short ones.
+  int run_tiles = 1, runs_together = 1;
 };
 
 struct ForwardParams {
@@ -131,6 +135,17 @@ TILEFOLD_HD constexpr bool splits_weights(const ForwardParams& p, const Sequence
 
 TILEFOLD_HD constexpr bool is_paged(const ForwardParams& p) { return p.page_ids != nullptr; }
 
+/// Row tile `number` of a grid in the order of `shape`, as a row tile in the order of heads: a
+/// bijection. Two runs of 3 together: 0 1 2 3 4 5 becomes 0 3 1 4 2 5.
+TILEFOLD_HD constexpr unsigned interleaved(const WorkShape& shape, unsigned number) {
+  if (shape.runs_together == 1) return number;
+  const unsigned tiles = unsigned(shape.run_tiles), together = unsigned(shape.runs_together);
+  const unsigned runs = unsigned(shape.items) / unsigned(shape.splits) / tiles;
+  const unsigned first = number / (tiles * together) * together;
+  const unsigned taken = score::smaller(together, runs - first), rest = number - first * tiles;
+  return (first + rest % taken) * tiles + rest / taken;
+}
+
 /// The work of block `index`. Under causal masks the last rows are the longest, so they start
 /// first.
 TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
@@ -142,8 +157,11 @@ TILEFOLD_HD ForwardWork work_of(const ForwardParams& p, long long index) {
   // A grid has fewer than 2^31 blocks: 32-bit divisions, a tenth of the instructions of 64-bit
   // ones.
   unsigned rest = unsigned(index);
-  work.split = int(rest % unsigned(shape.splits));
-  rest /= unsigned(shape.splits);
+  if (shape.splits > 1) {
+    work.split = int(rest % unsigned(shape.splits));
+    rest /= unsigned(shape.splits);
+  }
+  rest = interleaved(shape, rest);
   work.first_row = 1LL * int(rest % unsigned(shape.row_tiles)) * shape.tile_rows;
   rest /= unsigned(shape.row_tiles);
   work.kv_head = int(rest % unsigned(p.lists));
@@ -262,7 +280,10 @@ TILEFOLD_HD constexpr QueryRange queries_of(const SequenceInfo& s, const Forward
 /// the query, so the outermost two bound them all.
 TILEFOLD_HD constexpr KeyRange keys_of(const ForwardParams& p, const SequenceInfo& s,
                                        const ForwardWork& work) {
-  const QueryRange queries = queries_of(s, work);
+  const long long last_row = work.first_row + work.rows - 1;
+  const QueryRange queries = last_row < s.query_length
+                                 ? QueryRange{int(work.first_row), int(last_row)}  // no division
+                                 : queries_of(s, work);
   const OpenKeyRange a = open_range(p, s, queries.first), b = open_range(p, s, queries.last);
   return bounded({score::smaller(a.begin, b.begin), score::larger(a.end, b.end)}, work.first_key,
                  work.last_key);

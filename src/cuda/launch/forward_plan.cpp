@@ -123,6 +123,26 @@ WorkShape work_shape(const core::Geometry& geometry, const planner::Schedule& sc
           int(splits_at_most(geometry, schedule)), schedule.split_keys};
 }
 
+void interleave_runs(const core::Geometry& geometry, int pack, const RangeMask& range,
+                     WorkShape& shape) {
+  // Rows differ in length where one border of their range is open and the other moves.
+  const bool low = range.low != RangeMask::unbounded_low;
+  if (low || range.high == RangeMask::unbounded_high) return;
+  if (geometry.sequences.empty() || geometry.lengths_on_device || !uniform(geometry)) return;
+  const int queries = geometry.sequences.front().query_length;
+  const bool whole = queries % shape.tile_rows == 0;
+  if (pack > 1 && !whole) return;                // a tile that straddles heads is of no length
+  constexpr std::int64_t half_of_l2 = 32 << 20;  // of an H200's, which has 60 MB
+  const std::int64_t key_bytes = std::int64_t(bytes_of(geometry.key_dtype)) *
+                                 geometry.sequences.front().key_length *
+                                 (geometry.head_dim + geometry.value_dim);
+  const std::int64_t heads = std::int64_t(geometry.batch) * geometry.kv_heads;
+  shape.run_tiles = shape.row_tiles / pack;
+  shape.runs_together =
+      int(geometry.group() * std::clamp(half_of_l2 / std::max<std::int64_t>(key_bytes, 1),
+                                        std::int64_t(1), std::max<std::int64_t>(heads, 1)));
+}
+
 PageIds gather_page_ids(const core::Geometry& geometry, const PageTable& pages) {
   PageIds gathered;
   for (int b = 0; b < int(geometry.sequences.size()); ++b) {
@@ -202,6 +222,9 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   params_.status = status_.as<unsigned>();
   upload_formula(execution.problem);
   upload_lengths(execution);
+  // A kernel with an order of its own counts from the schedule's.
+  if (kernel.enqueue == nullptr)
+    interleave_runs(g, params_.pack, params_.mask.range, params_.shape);
   shared_bytes_ = kernel.shared_bytes(g.head_dim, g.value_dim);
   allow_shared(kernel.function, shared_bytes_);
   // Loads the small kernels too: a first launch inside a capture would load them there.

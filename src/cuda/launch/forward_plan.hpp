@@ -28,6 +28,14 @@ std::vector<ForwardWork> work_list(const core::Geometry& geometry,
                                    const planner::Schedule& schedule);
 WorkShape work_shape(const core::Geometry& geometry, const planner::Schedule& schedule);
 
+/// Causal rows of equal sequences: blocks take row tiles from as many heads in turn as have their
+/// keys and values in half an H200's L2 cache. The last blocks are then the shortest of many heads;
+/// head after head, the last head's longest block ends long after all others. H200, head dimension
+/// 128, 16 heads of 16384 keys: 8 MB a head, so 4 heads of 128 tiles together. `pack`: query heads
+/// of a list of rows.
+void interleave_runs(const core::Geometry& geometry, int pack, const RangeMask& range,
+                     WorkShape& shape);
+
 /// Page ids of every sequence, one after the other, and where each begins; host tables only.
 struct PageIds {
   std::vector<int> ids;

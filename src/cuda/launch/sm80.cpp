@@ -8,6 +8,7 @@
 #include "cuda/kernels/sm80/registry.hpp"
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/runtime/device.hpp"
 
 namespace tilefold::cuda {
 
@@ -19,9 +20,9 @@ std::string name_of(const ForwardConfig& c) {
   const std::string dims = c.head_dim == c.value_dim
                                ? std::to_string(c.head_dim)
                                : std::to_string(c.head_dim) + "-" + std::to_string(c.value_dim);
-  return std::string("sm80 ") + (c.type == HalfType::bf16 ? "bf16" : "f16") + " d" + dims + " " +
-         std::to_string(c.tile_rows()) + "x" + std::to_string(c.tile_keys) +
-         (c.formula == sm80::Formula::plain ? "" : " formula");
+  return std::string("sm80 ") + (c.type == HalfType::bf16 ? "bf16" : "f16") + " d" + dims +
+         (c.shares_rows() ? " columns " : " ") + std::to_string(c.tile_rows()) + "x" +
+         std::to_string(c.tile_keys) + (c.formula == sm80::Formula::plain ? "" : " formula");
 }
 
 constexpr int copy_bytes = 16;
@@ -75,9 +76,21 @@ std::optional<std::string> formula_refusal(const ForwardConfig& c, const core::G
   return std::nullopt;
 }
 
+/// Without a device every block fits, as on the H200 that plans assume.
+std::optional<std::string> device_refusal(const ForwardConfig& c, const Problem& problem) {
+  const Device device = problem.tensors.query.device();
+  const auto& devices = device_report().devices;
+  if (device.index < 0 || device.index >= int(devices.size())) return std::nullopt;
+  const DeviceProperties& p = devices[std::size_t(device.index)];
+  if (c.shared_bytes() <= p.shared_bytes_a_block) return std::nullopt;
+  return "a block of it takes " + std::to_string(c.shared_bytes()) +
+         " bytes of shared memory: " + p.name + " has " + std::to_string(p.shared_bytes_a_block);
+}
+
 std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
                                    const Problem& problem) {
   const ForwardConfig c = sm80::registry(kernel.index);
+  if (auto reason = device_refusal(c, problem)) return reason;
   if (auto reason = type_refusal(c, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
   return formula_refusal(c, geometry, problem);

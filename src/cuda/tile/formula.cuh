@@ -7,6 +7,7 @@
 
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/tile/element.cuh"
+#include "cuda/tile/fragment.cuh"
 
 namespace tilefold::cuda {
 
@@ -76,15 +77,22 @@ __device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], i
   }
 }
 
-/// Hides the keys outside [begin, end) of one row. A compare is `constant <= register`.
+/// Keeps the scores whose bit is set; the others become -inf.
+template <int blocks, int groups>
+__device__ __forceinline__ void keep_only(float (&scores)[blocks][groups][4], int row,
+                                          unsigned kept) {
+  static_assert(groups * 2 <= 32, "a bit an element");
+  for_row(scores, row, [&](float& s, int k) {
+    s = kept >> (k / 8 * 2 + k % 2) & 1u ? s : -score::infinity<float>();
+  });
+}
+
+/// Hides the keys outside [begin, end) of one row: two instructions an element, both on the slow
+/// integer pipe, where two compares would be three.
 template <int blocks, int groups>
 __device__ __forceinline__ void hide_outside(float (&scores)[blocks][groups][4], int row,
                                              int first_key, int begin, int end) {
-  for_row(scores, row, [&](float& s, int k) {
-    const score::Position key(first_key, k);
-    const score::Bit seen = score::Position(begin) <= key && key < score::Position(end);
-    s = score::decided(seen) ? s : -score::infinity<float>();
-  });
+  keep_only(scores, row, elements_below(end - first_key) & ~elements_below(begin - first_key));
 }
 
 /// Of the keys [first, last), at most 128, the stretch from the first to the last that the mask
@@ -120,7 +128,6 @@ template <int blocks, int groups>
 __device__ __forceinline__ void hide_by_program(float (&scores)[blocks][groups][4], int row,
                                                 const FormulaRow& at, const ForwardParams& params,
                                                 const SequenceInfo& sequence, int batch) {
-  static_assert(groups * 2 <= 32, "a bit an element");
   const int query = query_position(params, sequence, at.query);
   const score::Place place = place_of(params, sequence, batch, at.head);
   unsigned seen = 0;
@@ -129,10 +136,7 @@ __device__ __forceinline__ void hide_by_program(float (&scores)[blocks][groups][
     const int key = key_position(params, sequence, at.first_key + 8 * (i / 2) + i % 2);
     seen |= unsigned(params.mask.program.answer(query, key, place).yes()) << i;
   }
-  for_row(scores, row, [&](float& s, int k) {
-    const int i = k / 8 * 2 + k % 2;
-    s = seen >> i & 1u ? s : -score::infinity<float>();
-  });
+  keep_only(scores, row, seen);
 }
 
 }  // namespace tilefold::cuda

@@ -27,6 +27,14 @@ TILEFOLD_HD constexpr Place2D b_place(int lane, int index, int half) {
   return {2 * (lane % 4) + 8 * index + half, lane / 4};
 }
 
+/// Of a thread's elements of a row of sums, a bit each (2 a group of 8 columns), those less than
+/// `keys` columns from its first.
+TILEFOLD_HD constexpr unsigned elements_below(int keys) {
+  const unsigned before = unsigned(score::larger(keys, 0));
+  const unsigned count = before / 8 * 2 + score::smaller(before % 8, 2u);
+  return count < 32 ? (1u << count) - 1 : ~0u;
+}
+
 /// The row and 16-byte chunk that a lane points ldmatrix.x4 at.
 struct MatrixRow {
   int row, chunk;

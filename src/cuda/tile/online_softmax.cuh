@@ -37,6 +37,24 @@ template <int rows> struct OnlineSoftmax {
   __device__ __forceinline__ Exponent<rows> settle(float (&scores)[blocks][groups][4],
                                                    float (&output)[blocks][width][4], float c) {
     float tile_top[rows];
+    if (__any_sync(0xffffffffu, passes(scores, tile_top, c))) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r) {
+        const float factor = raise(r, quad_max(tile_top[r]), c);
+#pragma unroll
+        for (int g = 0; g < width; ++g) {
+          output[r / 2][g][r % 2 * 2] *= factor;
+          output[r / 2][g][r % 2 * 2 + 1] *= factor;
+        }
+      }
+    }
+    return exponent(scores, c);
+  }
+
+  /// This lane's maxima of a tile, and whether one of them passes `top` too far.
+  template <int blocks, int groups>
+  __device__ __forceinline__ bool passes(const float (&scores)[blocks][groups][4],
+                                         float (&tile_top)[rows], float c) const {
     bool passed = false;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -48,14 +66,36 @@ template <int rows> struct OnlineSoftmax {
       // (-inf) - (-inf) is NaN, which passes nothing: a row with no visible key so far stays there.
       passed |= (tile_top[r] - top[r]) * c > slack;
     }
-    if (__any_sync(0xffffffffu, passed)) raise(tile_top, output, c);
+    return passed;
+  }
+
+  /// Moves row r's `top` to the tile's maximum if that passes it, rescales the sum and returns what
+  /// the output must be multiplied by.
+  __device__ __forceinline__ float raise(int r, float tile_top, float c) {
+    const bool passed = (tile_top - top[r]) * c > slack;
+    const float factor = passed ? ptx::exp2((top[r] - tile_top) * c) : 1.0f;
+    top[r] = passed ? tile_top : top[r];
+    sum[r] *= factor;
+    return factor;
+  }
+
+  /// The exponents of all rows by one fma; `exact` tells whether none has scores too large for it.
+  __device__ __forceinline__ Exponent<rows> simple_exponent(float c, bool& exact) const {
     Exponent<rows> exponent{c, {}};
-    bool exact = true;
+    exact = true;
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       exponent.shift[r] = shift_of(top[r], c);
       exact &= ::fabsf(exponent.shift[r]) < exact_shift;
     }
+    return exponent;
+  }
+
+  /// The exponents of a tile whose `top` stands; scores too large for one fma change place.
+  template <int blocks, int groups>
+  __device__ __forceinline__ Exponent<rows> exponent(float (&scores)[blocks][groups][4], float c) {
+    bool exact;
+    Exponent<rows> exponent = simple_exponent(c, exact);
     if (!__all_sync(0xffffffffu, exact)) subtract_first(scores, exponent);
     return exponent;
   }
@@ -64,24 +104,6 @@ template <int rows> struct OnlineSoftmax {
   /// A row with no visible key is shifted by 0: its weights are exp2(-inf) = 0.
   static __device__ __forceinline__ float shift_of(float top, float c) {
     return top == -score::infinity<float>() ? 0.0f : top * c;
-  }
-
-  template <int blocks, int width>
-  __device__ __forceinline__ void raise(const float (&tile_top)[rows],
-                                        float (&output)[blocks][width][4], float c) {
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const float candidate = quad_max(tile_top[r]);
-      const bool passed = (candidate - top[r]) * c > slack;
-      const float factor = passed ? ptx::exp2((top[r] - candidate) * c) : 1.0f;
-      top[r] = passed ? candidate : top[r];
-      sum[r] *= factor;
-#pragma unroll
-      for (int g = 0; g < width; ++g) {
-        output[r / 2][g][r % 2 * 2] *= factor;
-        output[r / 2][g][r % 2 * 2 + 1] *= factor;
-      }
-    }
   }
 
   /// Rows of very large scores take (s - top) * c; the others what they would have taken anyway.

@@ -19,6 +19,14 @@ enum class QueryHome { shared, registers };
 enum class KeyHome { strided, paged };
 /// `plain`: scale and range mask. `changed`: softcap, ALiBi, bias and mask programs too.
 enum class Formula { plain, changed };
+/// How warps share a block. `rows`: each has rows of its own. `columns`: four warps share 64 rows;
+/// each computes the scores of 32 rows and half the tile's keys and the output of a quarter of the
+/// columns, and the weights change hands in shared memory.
+enum class Share { rows, columns };
+
+/// How P enters its product with V: rounded to the operand's type, or as that and the rounded rest,
+/// which together hold 16 bits or more (docs/numerics.md says for which heads). A kernel does both.
+enum class WeightParts { one, two };
 
 struct ForwardConfig {
   HalfType type;
@@ -28,6 +36,7 @@ struct ForwardConfig {
   QueryHome query;
   KeyHome keys;
   Formula formula;
+  Share share;
   int blocks_per_sm;  // that registers must leave room for
   SharedLayout layout = SharedLayout::swizzled;
 
@@ -38,10 +47,19 @@ struct ForwardConfig {
   TILEFOLD_HD constexpr int query_bytes() const { return 2 * tile_rows() * head_dim; }
   TILEFOLD_HD constexpr int key_bytes() const { return 2 * tile_keys * head_dim; }
   TILEFOLD_HD constexpr int value_bytes() const { return 2 * tile_keys * value_dim; }
+  TILEFOLD_HD constexpr bool shares_rows() const { return share == Share::columns; }
+  /// Weights of a tile, and what the warps of one row tell each other of it.
+  TILEFOLD_HD constexpr int weight_bytes() const {
+    return shares_rows() ? 2 * tile_rows() * tile_keys : 0;
+  }
+  TILEFOLD_HD constexpr int shared_row_bytes() const {
+    return shares_rows() ? 24 * tile_rows() : 0;
+  }
   static constexpr int work_bytes = 256;
   TILEFOLD_HD constexpr int row_table_bytes() const { return 16 * tile_rows(); }
   TILEFOLD_HD constexpr int shared_bytes() const {
-    return query_bytes() + stages * (key_bytes() + value_bytes()) + row_table_bytes() + work_bytes;
+    return query_bytes() + stages * (key_bytes() + value_bytes()) + weight_bytes() +
+           row_table_bytes() + shared_row_bytes() + work_bytes;
   }
   /// Accumulators and the fragments that live through the loop; addresses and a pipeline of K and V
   /// fragments come on top, about 40.
@@ -61,8 +79,11 @@ struct ForwardConfig {
   TILEFOLD_HD constexpr bool valid() const {
     return head_dim % 32 == 0 && value_dim % 32 == 0 && value_dim <= head_dim &&
            tile_keys % 16 == 0 && (warps == 4 || warps == 8) &&
-           (row_blocks == 1 || row_blocks == 2) && stages >= 1 && shared_bytes() <= 227 * 1024 &&
-           fragment_registers() + 16 <= register_budget() &&
+           (row_blocks == 1 || row_blocks == 2) && stages >= 1 &&
+           (!shares_rows() ||
+            (row_blocks == 1 && stages == 1 && query == QueryHome::shared &&
+             layout == SharedLayout::swizzled && tile_keys % 32 == 0 && value_dim % 64 == 0)) &&
+           shared_bytes() <= 227 * 1024 && fragment_registers() + 16 <= register_budget() &&
            blocks_per_sm * (shared_bytes() + 1024) <= 228 * 1024;
   }
 };

@@ -28,4 +28,19 @@ template <int columns, int threads, SharedLayout layout = SharedLayout::swizzled
   }
 };
 
+/// Where a lane puts its pairs of weights so that ldmatrix finds operand a: a swizzled tile of
+/// `keys` columns, a chunk of 8 of them a group of its sums.
+template <int keys> struct WeightLane {
+  using Tile = Swizzle<keys>;
+  int base, turn;
+
+  TILEFOLD_HD static constexpr WeightLane of(int lane) {
+    return {lane / 4 * Tile::row_bytes + 4 * (lane % 4), Tile::turn(lane / 4)};
+  }
+  /// Of row lane / 4 + 8 * eighth: rows 8 apart turn alike.
+  TILEFOLD_HD constexpr int at(int eighth, int chunk) const {
+    return base + 8 * eighth * Tile::row_bytes + (chunk ^ turn) * Tile::chunk_bytes;
+  }
+};
+
 }  // namespace tilefold::cuda::sm80

@@ -48,19 +48,31 @@ template <class Chosen> class Loader {
                                     unsigned shared)
       : params_(params), block_(block), shared_(shared) {}
 
-  /// Rows that only fill the tile become zeros.
-  __device__ __forceinline__ void query(const Row* rows) const {
-    using L = Lanes<config.head_dim, threads, config.layout>;
-    const int thread = ptx::thread_again();
-    const char* source = static_cast<const char*>(params_.query.data) + 16 * L::chunk(thread);
-    const unsigned target = shared_ + SharedPlan<Chosen>::query + L::offset(thread);
+  /// A warp loads its own rows: lane l has row l of them in `own`, and hands its address to the
+  /// lanes that copy it. Rows that only fill the tile become zeros.
+  __device__ __forceinline__ void query(const Row& own) const {
+    using Tile = Swizzle<config.head_dim, config.layout>;
+    constexpr unsigned all = 0xffffffffu;
+    constexpr int across = Tile::lanes_a_row, rows_a_pass = 32 / across;
+    const int thread = ptx::thread_again(), lane = thread % 32, chunk = lane % across;
+    const RowPlace place =
+        query_place(sequence(), block_.work.sequence, own.query >= 0 ? own.query : 0);
+    const long long start = 2 * place.offset(params_.query.strides, own.head);
+    const unsigned present = __ballot_sync(all, own.query >= 0);
+    const char* source = static_cast<const char*>(params_.query.data) + 16 * chunk;
+    const unsigned target = shared_ + SharedPlan<Chosen>::query +
+                            unsigned(thread / 32 * config.warp_rows() * Tile::row_bytes);
 #pragma unroll
-    for (int pass = 0; pass < config.tile_rows() / L::rows_a_pass; ++pass) {
-      const Row row = rows[L::row(thread) + pass * L::rows_a_pass];
-      const bool read = row.query >= 0;
-      const RowPlace place = query_place(sequence(), block_.work.sequence, read ? row.query : 0);
-      load_row<L>(target, source + 2 * place.offset(params_.query.strides, row.head), thread, pass,
-                  params_.head_dim, read);
+    for (int pass = 0; pass < config.warp_rows() / rows_a_pass; ++pass) {
+      const int row = lane / across + pass * rows_a_pass;
+      const char* from = source + __shfl_sync(all, start, row);
+      const bool read = present >> row & 1u;
+#pragma unroll
+      for (int g = 0; g < Tile::chunks / across; ++g) {
+        const bool column = (chunk + g * across) * Tile::chunk_elements < params_.head_dim;
+        ptx::cp_async_16(target + Tile::offset(row, chunk) + g * across * Tile::chunk_bytes,
+                         from + g * across * Tile::chunk_bytes, read && column ? 16 : 0);
+      }
     }
   }
   /// `tile` is a tile of TileWalk, `stage` its place; nothing is loaded past the last.
@@ -90,7 +102,22 @@ template <class Chosen> class Loader {
     const unsigned shared = tile + L::offset(thread);
     const int first = source.first_key + L::row(thread);
     const char* start = source.start + 16u * unsigned(L::chunk(thread));
-    const char* row = start + 2 * source.strides.row * first;
+    // New to the compiler at each tile: multiples of it kept through the loop would spill sums.
+    long long row_bytes = 2 * source.strides.row;
+    asm volatile("" : "+l"(row_bytes));
+    const char* row = start + row_bytes * first;
+    if constexpr (config.keys == KeyHome::strided) {
+      // Most tiles lie wholly inside: nothing to ask a row.
+      if (source.first_key >= source.wanted.begin &&
+          source.first_key + config.tile_keys <= source.wanted.end && source.present == columns) {
+#pragma unroll
+        for (int pass = 0; pass < config.tile_keys / L::rows_a_pass; ++pass) {
+          load_row<L>(shared, row, thread, pass, columns, true);
+          row += row_bytes * L::rows_a_pass;
+        }
+        return;
+      }
+    }
 #pragma unroll
     for (int pass = 0; pass < config.tile_keys / L::rows_a_pass; ++pass) {
       const int key = first + pass * L::rows_a_pass;
@@ -98,7 +125,7 @@ template <class Chosen> class Loader {
       if constexpr (config.keys == KeyHome::paged)
         if (is_paged(params_)) row = start + paged_offset(source.strides, key, read);
       load_row<L>(shared, row, thread, pass, source.present, read);
-      row += 2 * source.strides.row * L::rows_a_pass;
+      row += row_bytes * L::rows_a_pass;
     }
   }
 

@@ -14,13 +14,6 @@ __device__ __forceinline__ KeySpan across_warp(KeySpan span) {
           __reduce_max_sync(all, span.full_begin), __reduce_min_sync(all, span.full_end)};
 }
 
-/// The span of rows [first, first + count) of the table, asked by one warp.
-__device__ __forceinline__ KeySpan span_of(const Row* table, int first, int count) {
-  KeySpan span;
-  for (int r = threadIdx.x % 32; r < count; r += 32) span.add(table[first + r]);
-  return across_warp(span);
-}
-
 /// The key tiles of a block in ascending order. A mask program is asked about 32 tiles at once, one
 /// a lane; every warp of the block asks the same and hears the same.
 template <class Chosen> class TileWalk {
@@ -51,6 +44,12 @@ template <class Chosen> class TileWalk {
       return 2 * (tile_ + lane) + int(~full_ >> lane & 1u);
     }
   }
+  /// The tile `steps` after `tile` where no mask program leaves one out. Its state is in shared
+  /// memory: the loop has no register for it.
+  static __device__ __forceinline__ int neighbour(int tile, int steps, const BlockWork& block) {
+    const int there = tile + 2 * steps;
+    return there / 2 * config.tile_keys < block.wanted.end ? there : end;
+  }
 
  private:
   __device__ __forceinline__ void ask(const ForwardParams& params, const BlockWork& block) {
@@ -67,6 +66,40 @@ template <class Chosen> class TileWalk {
 
   int tile_, last_;
   unsigned visible_ = 0, full_ = 0;
+};
+
+/// The tiles in flight, oldest first. Without a mask program they are neighbours: one number.
+template <class Chosen> class TileQueue {
+ public:
+  static constexpr ForwardConfig config = Chosen::value;
+  using Walk = TileWalk<Chosen>;
+
+  __device__ __forceinline__ explicit TileQueue(int first) { tiles_[0] = first; }
+  __device__ __forceinline__ int first() const { return tiles_[0]; }
+
+  /// The tile after the `place` that are in flight, or Walk::end.
+  __device__ __forceinline__ int take(int place, Walk& walk, const ForwardParams& params,
+                                      const BlockWork& block) {
+    if constexpr (!Walk::asks) {
+      return Walk::neighbour(tiles_[0], place, block);
+    } else {
+      tiles_[place] = tiles_[place - 1] < 0 ? Walk::end : walk.next(params, block);
+      return tiles_[place];
+    }
+  }
+  /// Leaves the first behind and returns the next.
+  __device__ __forceinline__ int advance(const BlockWork& block) {
+    if constexpr (!Walk::asks) {
+      tiles_[0] = Walk::neighbour(tiles_[0], 1, block);
+    } else {
+#pragma unroll
+      for (int i = 0; i + 1 < config.stages; ++i) tiles_[i] = tiles_[i + 1];
+    }
+    return tiles_[0];
+  }
+
+ private:
+  int tiles_[Walk::asks ? config.stages : 1];
 };
 
 }  // namespace tilefold::cuda::sm80

@@ -26,6 +26,11 @@ struct KeySpan {
     begin = score::smaller(begin, row.begin), end = score::larger(end, row.end);
     full_begin = score::larger(full_begin, row.begin), full_end = score::smaller(full_end, row.end);
   }
+  TILEFOLD_HD constexpr void join(const KeySpan& other) {
+    begin = score::smaller(begin, other.begin), end = score::larger(end, other.end);
+    full_begin = score::larger(full_begin, other.full_begin);
+    full_end = score::smaller(full_end, other.full_end);
+  }
   TILEFOLD_HD constexpr score::Truth answer(int first, int last) const {
     return score::Truth::of(full_begin <= first && last <= full_end && begin < end,
                             begin < last && first < end);

@@ -2,7 +2,10 @@
 //
 //   query   [tile_rows][head_dim]             swizzled, 16-bit
 //   stages  [stages] of key [tile_keys][head_dim] and value [tile_keys][value_dim], swizzled
+//   weights [tile_rows][tile_keys], swizzled, 16-bit; only where warps share rows
 //   rows    [tile_rows] of Row
+//   shared  [tile_rows] of SharedRow; only where warps share rows
+//   spans   [warps] of KeySpan, each of a warp's rows
 //   work    BlockWork
 #pragma once
 
@@ -18,20 +21,21 @@ struct BlockWork {
   ForwardWork work;
   const char* key;      // key 0 (paged: page 0) of the KV head
   const char* value;    // likewise
-  KeyRange wanted;      // keys that some row sees
-  KeySpan spans[8];     // of each warp's rows
+  KeyRange wanted;      // keys that some row may see
+  int first_tile;       // of TileWalk
   bool splits_weights;  // WeightParts::two
 };
 
-/// Where the block's K and V start.
+/// Where the block's K and V start, and which of them it wants: none of a broken sequence.
 TILEFOLD_HD BlockWork block_work(const ForwardParams& params, const ForwardWork& work) {
-  if (work.rows == 0) return {work, nullptr, nullptr, {}, {}, false};
+  if (work.rows == 0) return {work, nullptr, nullptr, {0, 0}, 0, false};
   const SequenceInfo& s = params.sequences[work.sequence];
   const RowPlace first = is_paged(params) ? RowPlace{0, 0} : RowPlace{work.sequence, s.key_begin};
   const auto start = [&](const Operand& operand) {
     return static_cast<const char*>(operand.data) + 2 * first.offset(operand.strides, work.kv_head);
   };
-  return {work, start(params.key), start(params.value), {}, {}, splits_weights(params, s)};
+  const KeyRange wanted = s.broken ? KeyRange{0, 0} : keys_of(params, s, work);
+  return {work, start(params.key), start(params.value), wanted, 0, splits_weights(params, s)};
 }
 
 template <class Chosen> struct SharedPlan {
@@ -39,9 +43,12 @@ template <class Chosen> struct SharedPlan {
   static constexpr int query = 0;
   static constexpr int stages = query + config.query_bytes();
   static constexpr int stage_bytes = config.key_bytes() + config.value_bytes();
-  static constexpr int rows = stages + config.stages * stage_bytes;
+  static constexpr int weights = stages + config.stages * stage_bytes;
+  static constexpr int rows = weights + config.weight_bytes();
   static_assert(stages % 128 == 0 && stage_bytes % 128 == 0, "swizzled tiles start on lines");
-  static constexpr int work = rows + config.row_table_bytes();
+  static constexpr int shared_rows = rows + config.row_table_bytes();
+  static constexpr int spans = shared_rows + config.shared_row_bytes();
+  static constexpr int work = spans + config.warps * int(sizeof(KeySpan));
   static_assert(work + int(sizeof(BlockWork)) <= config.shared_bytes(), "the plan fits");
 
   TILEFOLD_HD static constexpr int key(int stage) { return stages + stage * stage_bytes; }

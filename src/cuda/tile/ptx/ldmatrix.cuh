@@ -21,4 +21,9 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&matrix)[4], unsigne
                : "memory");
 }
 
+/// 4 bytes to shared memory.
+__device__ __forceinline__ void store_shared(unsigned address, unsigned word) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
+
 }  // namespace tilefold::cuda::ptx
