@@ -10,6 +10,7 @@
 #include "cuda/kernels/sm80/config.hpp"
 #include "cuda/kernels/sm80/lanes.hpp"
 #include "cuda/kernels/sm80/shared_plan.cuh"
+#include "cuda/tile/formula.cuh"
 #include "cuda/tile/ptx/cp_async.cuh"
 #include "cuda/tile/ptx/ldmatrix.cuh"
 #include "cuda/tile/ptx/tid.cuh"
@@ -86,10 +87,25 @@ template <class Chosen> class Loader {
     if (tile < 0) return;
     load<config.value_dim>(shared_ + SharedPlan<Chosen>::value(stage),
                            {block_.value, params_.value.strides, params_.value_dim,
-                            tile / 2 * config.tile_keys, block_.wanted});
+                            tile / 2 * config.tile_keys, wanted_values(tile)});
   }
 
  private:
+  /// Values that a mask program hides from every row of the sequence stay unread too: 0 * NaN is
+  /// NaN. Asked only of tiles that the program must be read by element in.
+  __device__ __forceinline__ KeyRange wanted_values(int tile) const {
+    KeyRange wanted = block_.wanted;
+    if constexpr (config.formula == Formula::changed) {
+      if (tile & 1) {
+        const int first = tile / 2 * config.tile_keys;
+        const KeyRange seen =
+            keys_seen_by_any(params_, sequence(), block_.work.sequence, first,
+                             score::smaller(first + config.tile_keys, wanted.end));
+        wanted = {score::larger(wanted.begin, seen.begin), score::smaller(wanted.end, seen.end)};
+      }
+    }
+    return wanted;
+  }
   __device__ __forceinline__ const SequenceInfo& sequence() const {
     return params_.sequences[block_.work.sequence];
   }
