@@ -4,7 +4,6 @@
 
 set(kernels src/cuda/kernels)
 file(GLOB paths RELATIVE ${SOURCE} ${SOURCE}/${kernels}/ladder/*.cuh)
-file(GLOB production RELATIVE ${SOURCE} ${SOURCE}/${kernels}/sm80/*.cuh ${SOURCE}/${kernels}/sm80/*.hpp)
 
 function(count_code path result)
   file(READ ${SOURCE}/${path} text)
@@ -20,12 +19,15 @@ foreach(path ${paths})
   count_code(${path} count)
   string(APPEND entries "  if (path == \"${path}\") return ${count};\n")
 endforeach()
-set(total 0)
-foreach(path ${production})
-  count_code(${path} count)
-  math(EXPR total "${total} + ${count}")
+foreach(family sm80 sm90/forward)
+  file(GLOB production RELATIVE ${SOURCE} ${SOURCE}/${kernels}/${family}/*.cuh ${SOURCE}/${kernels}/${family}/*.hpp)
+  set(total 0)
+  foreach(path ${production})
+    count_code(${path} count)
+    math(EXPR total "${total} + ${count}")
+  endforeach()
+  string(APPEND entries "  if (path == \"${kernels}/${family}/\") return ${total};\n")
 endforeach()
-string(APPEND entries "  if (path == \"${kernels}/sm80/\") return ${total};\n")
 
 set(text "// Written by cmake/ladder_code_lines.cmake.
 #pragma once

@@ -19,8 +19,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNMEASURED = "*Not yet measured on hardware.*"
 # A rung and the one it is held against: the story, then the same steps in bfloat16.
-STORY = ["naive", "v1", "tile", "v2", "half_f16", "sm80_f16", "sm90_minimal_f16"]
-STEPS = list(zip(STORY[1:], STORY)) + [("sm80_bf16", "half_bf16"), ("sm90_minimal_bf16", "sm80_bf16")]
+STORY = ["naive", "v1", "tile", "v2", "half_f16", "sm80_f16", "sm90_minimal_f16", "sm90_f16"]
+STEPS = list(zip(STORY[1:], STORY)) + [("sm80_bf16", "half_bf16"), ("sm90_minimal_bf16", "sm80_bf16"),
+                                         ("sm90_bf16", "sm90_minimal_bf16")]
 COLOURS = ["#999999", "#8fb8de", "#5f9e54", "#e69138", "#c27ba0", "#3d6fb4", "#20324d"]
 AT = (64, 0, 4096)  # head dimension, causal, length: the shape of the tables
 
@@ -106,7 +107,7 @@ def speedups(ladder, triton, peers):
     for name, dtype in (("sm80_f16", "f16"), ("sm80_bf16", "bf16"), ("sm90_minimal_bf16", "bf16")):
         lines += comparison(name, by_shape(ladder, name), f"Triton, {dtype}",
                             by_shape(triton, "triton", dtype), 512)
-    for name in ("sm80_bf16", "sm90_minimal_bf16"):
+    for name in ("sm80_bf16", "sm90_minimal_bf16", "sm90_bf16"):
         for peer, title in (("fa2", "FlashAttention-2"), ("cudnn", "cuDNN")):
             lines += comparison(name, by_shape(ladder, name), title, by_shape(peers, peer, "bf16"), 512)
     return "\n".join(lines) if len(lines) > 2 else UNMEASURED

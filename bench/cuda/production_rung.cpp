@@ -153,6 +153,33 @@ ladder::Rung sm80_bf16() {
   return rung;
 }
 
+ladder::Traffic sm90_traffic(const Shape& shape) {
+  const int rows = shape.head_dim == 64 ? 192 : 128;  // of a query tile
+  return {ladder::bytes_once(shape, Element::float16),
+          ladder::bytes_by_query_tiles(shape, Element::float16, rows, 128)};
+}
+
+ladder::Rung sm90_f16() {
+  constexpr std::string_view source = "src/cuda/kernels/sm90/forward/";
+  ladder::Rung rung = sm80_f16();
+  rung.name = "sm90_f16";
+  rung.adds = "a scout, turns of the consumers, a persistent grid, every option";
+  rung.source = source;
+  rung.code_lines = ladder::code_lines(source);
+  rung.traffic = sm90_traffic;
+  rung.launch = launch<DType::f16, cuda::sm90_kernels>;
+  return rung;
+}
+
+ladder::Rung sm90_bf16() {
+  ladder::Rung rung = sm90_f16();
+  rung.name = "sm90_bf16";
+  rung.adds = "the same in bfloat16";
+  rung.element = rung.weights = Element::bfloat16;
+  rung.launch = launch<DType::bf16, cuda::sm90_kernels>;
+  return rung;
+}
+
 ladder::Rung sm80_f16_unswizzled() {
   ladder::Rung rung = sm80_f16();
   rung.name = "sm80_f16_plain_rows";
@@ -168,6 +195,8 @@ void add_production_rungs() {
   static const bool added = [] {
     for (const ladder::Rung& rung : {sm80_f16(), sm80_bf16()})
       ladder::add_rung(rung, "sm90_minimal_f16");
+    for (const ladder::Rung& rung : {sm90_f16(), sm90_bf16()})
+      ladder::add_rung(rung);
     ladder::add_rung(sm80_f16_unswizzled());
     return true;
   }();

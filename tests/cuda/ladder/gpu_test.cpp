@@ -388,7 +388,9 @@ TEST(LadderTable, TheStoryGoesFromNaiveToHopper) {
                                                   "sm80_f16",
                                                   "sm80_bf16",
                                                   "sm90_minimal_f16",
-                                                  "sm90_minimal_bf16"};
+                                                  "sm90_minimal_bf16",
+                                                  "sm90_f16",
+                                                  "sm90_bf16"};
   EXPECT_EQ(story, expected);
 }
 
