@@ -113,9 +113,11 @@ def demangled(symbols):
 
 
 def without_spaces(function):
-    """A template's name has its return type in front and its parameters behind."""
+    """A template's name has its return type in front and its parameters behind. g++ leaves out the
+    zeros that a value ends in, nvcc writes them."""
     function = re.sub(r"\((?:[^()]|\([^()]*\))*\)$", "", function.strip())
-    return re.sub(r"\s", "", re.sub(r"^void ", "", function))
+    function = re.sub(r"\s", "", re.sub(r"^void ", "", function))
+    return re.sub(r"(,(\([^()]*\))?0)+}", "}", function)
 
 
 @dataclasses.dataclass

@@ -441,7 +441,9 @@ TEST(Sm80Registry, TilesStandSmallestFirst) {
       };
       EXPECT_LE(dims(a), dims(b));
       // Of one shape, the later fits where the first does not.
-      if (dims(a) == dims(b)) EXPECT_LT(b.shared_bytes(), a.shared_bytes());
+      if (dims(a) == dims(b)) {
+        EXPECT_LT(b.shared_bytes(), a.shared_bytes());
+      }
     }
   }
 }

@@ -214,7 +214,7 @@ bool check_shape(const Kernel& kernel, const Shape& s, std::uint64_t seed) {
   }
   const double unit = type == HalfType::bf16 ? 1.0 / 256 : 1.0 / 2048;
   const double allowed =
-      s.wide_output && splits_weights(b, s) ? std::max(unit / 64, 2e-5) : 2 * unit;
+      s.wide_output && splits_weights(b, s) ? std::max(unit / 64, 4e-5) : 2 * unit;
   const bool right = repeatable && e.bad == 0 && e.worst <= allowed * std::max(e.largest, 1e-2) &&
                      e.lse <= 2e-5 * std::max(1.0f, s.spread);
   if (!right)
@@ -253,7 +253,7 @@ std::vector<Shape> shapes_for(const ForwardConfig& c) {
   all.push_back(sink);
   for (Shape few : {Shape{4, 3, 5, 4, 2, d, v}, Shape{3, 5, 1000, 8, 2, d, v, low, 0},
                     Shape{2, 1, 2000, 8, 1, d, v, low, high, 0, 1, 0, 256},
-                    Shape{2, 7, 150, 4, 2, d - 8, v - 8, -64, 0, 0, 8}}) {
+                    Shape{2, 7, 150, 4, 2, d - 8, v - 8, -64, 0}}) {
     few.wide_output = true;
     all.push_back(few);
   }

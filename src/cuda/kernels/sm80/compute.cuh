@@ -118,25 +118,26 @@ template <class Chosen> struct Computer {
                                                 unsigned value_tile) {
     unsigned rest[4];
     if constexpr (parts == WeightParts::one) {
-      multiply_value<config.row_blocks, 1>(value_tile, [&](auto& a, int step, int, int) {
+      multiply_value<config.row_blocks, 1>(
+          value_tile, [&](unsigned(&a)[config.row_blocks][4], int step, int, int) {
 #pragma unroll
-        for (int block = 0; block < config.row_blocks; ++block)
-          weigh<parts>(a[block], rest, scores, exponent, step, block);
-      });
+            for (int block = 0; block < config.row_blocks; ++block)
+              weigh<parts>(a[block], rest, scores, exponent, step, block);
+          });
     } else if constexpr (config.row_blocks == 2 || config.value_dim <= 192) {
-      multiply_value<1, 2>(value_tile, [&](auto& a, int step, int block, int part) {
+      multiply_value<1, 2>(value_tile, [&](unsigned(&a)[1][4], int step, int block, int part) {
         if (part == 0)
           weigh<parts>(a[0], rest, scores, exponent, step, block);
         else
           copy(rest, a[0]);
       });
     } else {
-      multiply_value<1, 1>(value_tile, [&](auto& a, int step, int, int) {
+      multiply_value<1, 1>(value_tile, [&](unsigned(&a)[1][4], int step, int, int) {
         weigh<parts>(a[0], rest, scores, exponent, step, 0);
         keep(rest, scores, step);
       });
-      multiply_value<1, 1>(value_tile,
-                           [&](auto& a, int step, int, int) { take(scores, step, a[0]); });
+      multiply_value<1, 1>(
+          value_tile, [&](unsigned(&a)[1][4], int step, int, int) { take(scores, step, a[0]); });
     }
   }
 
