@@ -195,8 +195,7 @@ void add_production_rungs() {
   static const bool added = [] {
     for (const ladder::Rung& rung : {sm80_f16(), sm80_bf16()})
       ladder::add_rung(rung, "sm90_minimal_f16");
-    for (const ladder::Rung& rung : {sm90_f16(), sm90_bf16()})
-      ladder::add_rung(rung);
+    for (const ladder::Rung& rung : {sm90_f16(), sm90_bf16()}) ladder::add_rung(rung);
     ladder::add_rung(sm80_f16_unswizzled());
     return true;
   }();
