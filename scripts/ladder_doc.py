@@ -22,7 +22,7 @@ UNMEASURED = "*Not yet measured on hardware.*"
 STORY = ["naive", "v1", "tile", "v2", "half_f16", "sm80_f16", "sm90_minimal_f16", "sm90_f16"]
 STEPS = list(zip(STORY[1:], STORY)) + [("sm80_bf16", "half_bf16"), ("sm90_minimal_bf16", "sm80_bf16"),
                                          ("sm90_bf16", "sm90_minimal_bf16")]
-COLOURS = ["#999999", "#8fb8de", "#5f9e54", "#e69138", "#c27ba0", "#3d6fb4", "#20324d"]
+COLOURS = ["#999999", "#8fb8de", "#5f9e54", "#e69138", "#c27ba0", "#3d6fb4", "#20324d", "#000000"]
 AT = (64, 0, 4096)  # head dimension, causal, length: the shape of the tables
 
 

@@ -260,6 +260,10 @@ TEST_P(LadderRung, MatchesFloat64OnEveryRow) {
     for (const int head_dim : {64, 128})
       for (const Lengths lengths : all_lengths) {
         const Shape shape = shape_of(lengths, head_dim, visible);
+        // TMA describes no tensor without rows: plan() takes another kernel, the rung has none.
+        if (shape.key_length == 0 && GetParam().name.starts_with("sm90_") &&
+            !GetParam().name.starts_with("sm90_minimal"))
+          continue;
         const Inputs inputs(shape, GetParam().element, seed++);
         const Tensor out = run_on_device(GetParam(), shape, inputs);
         EXPECT_EQ(first_breach(GetParam(), shape, inputs, out), "") << text_of(shape);
