@@ -144,12 +144,11 @@ ladder::Rung sm80_f16() {
           .launch = launch<DType::f16, cuda::sm80_kernels>};
 }
 
-ladder::Rung sm80_bf16() {
-  ladder::Rung rung = sm80_f16();
-  rung.name = "sm80_bf16";
+ladder::Rung in_bfloat16(ladder::Rung rung, std::string_view name, decltype(rung.launch) run) {
+  rung.name = name;
   rung.adds = "the same in bfloat16";
   rung.element = rung.weights = Element::bfloat16;
-  rung.launch = launch<DType::bf16, cuda::sm80_kernels>;
+  rung.launch = run;
   return rung;
 }
 
@@ -171,15 +170,6 @@ ladder::Rung sm90_f16() {
   return rung;
 }
 
-ladder::Rung sm90_bf16() {
-  ladder::Rung rung = sm90_f16();
-  rung.name = "sm90_bf16";
-  rung.adds = "the same in bfloat16";
-  rung.element = rung.weights = Element::bfloat16;
-  rung.launch = launch<DType::bf16, cuda::sm90_kernels>;
-  return rung;
-}
-
 ladder::Rung sm80_f16_unswizzled() {
   ladder::Rung rung = sm80_f16();
   rung.name = "sm80_f16_plain_rows";
@@ -193,9 +183,14 @@ ladder::Rung sm80_f16_unswizzled() {
 
 void add_production_rungs() {
   static const bool added = [] {
-    for (const ladder::Rung& rung : {sm80_f16(), sm80_bf16()})
+    for (const ladder::Rung& rung :
+         {sm80_f16(),
+          in_bfloat16(sm80_f16(), "sm80_bf16", launch<DType::bf16, cuda::sm80_kernels>)})
       ladder::add_rung(rung, "sm90_minimal_f16");
-    for (const ladder::Rung& rung : {sm90_f16(), sm90_bf16()}) ladder::add_rung(rung);
+    for (const ladder::Rung& rung :
+         {sm90_f16(),
+          in_bfloat16(sm90_f16(), "sm90_bf16", launch<DType::bf16, cuda::sm90_kernels>)})
+      ladder::add_rung(rung);
     ladder::add_rung(sm80_f16_unswizzled());
     return true;
   }();

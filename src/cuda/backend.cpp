@@ -42,13 +42,13 @@ const std::vector<const ForwardKernel*>& table() {
 std::optional<std::string> device_refusal(Device device) {
   const DeviceReport& report = device_report();
   if (report.devices.empty()) return std::nullopt;
-  if (device.index < 0 || device.index >= int(report.devices.size()))
+  const DeviceProperties* p = device_properties(device.index);
+  if (p == nullptr)
     return "there is no " + to_string(device) + ": this machine has " +
            std::to_string(report.devices.size()) + " CUDA devices";
-  const DeviceProperties& p = report.devices[std::size_t(device.index)];
-  if (p.major < 8)
-    return "its code needs compute capability 8.0: " + p.name + " has " + std::to_string(p.major) +
-           "." + std::to_string(p.minor);
+  if (p->major < 8)
+    return "its code needs compute capability 8.0: " + p->name + " has " +
+           std::to_string(p->major) + "." + std::to_string(p->minor);
   return std::nullopt;
 }
 
@@ -136,12 +136,10 @@ Presence presence() {
 }
 
 Card card(Device device) {
-  const auto& devices = device_report().devices;
+  const DeviceProperties* p = device_properties(device.index);
   // The vendor's figures: 141 GB of HBM3e at 4.8 TB/s, 132 multiprocessors, boost clock 1980 MHz.
-  if (device.index < 0 || device.index >= int(devices.size()))
-    return {"NVIDIA H200", false, 132, 4.8e12, 1.98e9};
-  const DeviceProperties& p = devices[std::size_t(device.index)];
-  return {p.name, true, p.multiprocessors, p.bytes_per_second, p.cycles_per_second};
+  if (p == nullptr) return {"NVIDIA H200", false, 132, 4.8e12, 1.98e9};
+  return {p->name, true, p->multiprocessors, p->bytes_per_second, p->cycles_per_second};
 }
 
 void require_device(Device device) {

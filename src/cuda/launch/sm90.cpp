@@ -11,6 +11,7 @@
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/tensor_core.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
 #include "cuda/runtime/launch.hpp"
@@ -23,10 +24,7 @@ namespace {
 using sm90::ForwardConfig;
 
 std::string name_of(const ForwardConfig& c) {
-  const std::string dims = c.head_dim == c.value_dim
-                               ? std::to_string(c.head_dim)
-                               : std::to_string(c.head_dim) + "-" + std::to_string(c.value_dim);
-  return std::string("sm90 ") + (c.type == HalfType::bf16 ? "bf16" : "f16") + " d" + dims + " " +
+  return kernel_name("sm90", c.type, c.head_dim, c.value_dim) + " " +
          std::to_string(c.tile_rows()) + "x" + std::to_string(c.tile_keys) +
          (c.formula == sm90::Formula::range ? "" : " formula");
 }
@@ -68,34 +66,15 @@ std::optional<std::string> map_refusal(const char* name, const TensorView& tenso
 // ---- refusals
 
 std::optional<std::string> device_refusal(const Problem& problem) {
-  const Device device = problem.tensors.query.device();
-  const auto& devices = device_report().devices;
-  if (device.index < 0 || device.index >= int(devices.size())) return std::nullopt;
-  const DeviceProperties& p = devices[std::size_t(device.index)];
-  if (p.major == 9 && p.minor == 0) return std::nullopt;
-  return "its code is for compute capability 9.0: " + p.name + " has " + std::to_string(p.major) +
-         "." + std::to_string(p.minor);
-}
-
-std::optional<std::string> type_refusal(const ForwardConfig& c, const core::Geometry& geometry,
-                                        const Problem& problem) {
-  const DType type = c.type == HalfType::bf16 ? DType::bf16 : DType::f16;
-  if (geometry.query_dtype != type || geometry.key_dtype != type || geometry.value_dtype != type)
-    return std::string("it multiplies ") + (type == DType::bf16 ? "bf16" : "f16") + " with itself";
-  const Tensors& t = problem.tensors;
-  if (t.query_descale.scale.present() || t.key_descale.scale.present() ||
-      t.value_descale.scale.present())
-    return "it takes no descale tensors";
-  return std::nullopt;
+  const DeviceProperties* p = device_properties(problem.tensors.query.device().index);
+  if (p == nullptr || (p->major == 9 && p->minor == 0)) return std::nullopt;
+  return "its code is for compute capability 9.0: " + p->name + " has " + std::to_string(p->major) +
+         "." + std::to_string(p->minor);
 }
 
 std::optional<std::string> layout_refusal(const ForwardConfig& c, const core::Geometry& geometry,
                                           const Problem& problem) {
-  if (geometry.head_dim > c.head_dim || geometry.value_dim > c.value_dim)
-    return "its tile holds head dimensions up to " + std::to_string(c.head_dim) + " and " +
-           std::to_string(c.value_dim);
-  if (geometry.head_dim % 8 != 0 || geometry.value_dim % 8 != 0)
-    return "TMA moves 8 elements: head dimensions must be multiples of 8";
+  if (auto reason = head_refusal(c.head_dim, c.value_dim, geometry, "TMA")) return reason;
   if (geometry.key_layout == core::KeyLayout::paged) return "its keys are not paged";
   const Tensors& t = problem.tensors;
   if (auto reason = map_refusal("query", t.query)) return reason;
@@ -106,22 +85,16 @@ std::optional<std::string> layout_refusal(const ForwardConfig& c, const core::Ge
 std::optional<std::string> formula_refusal(const ForwardConfig& c, const core::Geometry& geometry,
                                            const Problem& problem) {
   if (c.formula == sm90::Formula::changed) return std::nullopt;
-  std::string reason;
-  const auto mask = mask_image(problem.options.mask.node(), reason);
-  if (!mask || !mask->data.program.everything()) return "its mask is one range of keys a query";
-  const auto steps = score_steps(problem, reason);
-  if (!steps || !steps->empty()) return "it changes no scores";
-  // Scores stay unscaled, scale * log2(e) enters the exponent: a normal float above 0.
-  if (!(geometry.scale > 1e-30 && geometry.scale < 1e30))
-    return "its scale lies between 1e-30 and 1e30";
-  return std::nullopt;
+  if (auto reason = range_refusal(problem)) return reason;
+  // Scores stay unscaled, scale * log2(e) enters the exponent; a negative one would turn the order.
+  return scale_refusal(geometry.scale);
 }
 
 std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
                                    const Problem& problem) {
   const ForwardConfig c = sm90::registry(kernel.index);
   if (auto reason = device_refusal(problem)) return reason;
-  if (auto reason = type_refusal(c, geometry, problem)) return reason;
+  if (auto reason = type_refusal(c.type, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
   return formula_refusal(c, geometry, problem);
 }
@@ -129,8 +102,8 @@ std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geom
 // ---- work
 
 /// A list a head fills its last tile badly where queries are few: packed, the group's heads fill
-/// each other's tiles. Worth it from a quarter of the tiles on, because packed rows are copied by
-/// the warps that multiply them. Example: 8 heads over one decode row are 8 tiles, or 1 packed.
+/// each other's tiles. Worth it from a quarter of the tiles on, because packed rows are copied
+/// one by one and leave one by one. Example: 8 heads over one decode row are 8 tiles, or 1 packed.
 int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
   const std::int64_t rows = kernel.candidate.tile.block_queries, group = geometry.group();
   std::int64_t apart = 0, packed = 0;
@@ -145,7 +118,7 @@ int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
 
 /// The epilogue between two query tiles costs tensor-core time: its short form where it will do.
 sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, const TensorBox& out) {
-  const ElementType own = c.type == HalfType::bf16 ? ElementType::bf16 : ElementType::f16;
+  const ElementType own = element_type(dtype_of(c.type));
   const Strides& s = p.out_strides;
   const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) | std::uintptr_t(2 * s.outer) |
                      std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
@@ -198,7 +171,7 @@ template <int index> ForwardKernel row() {
   static const std::string name = name_of(c);
   ForwardKernel kernel{{name.c_str(),
                         Backend::cuda,
-                        c.type == HalfType::bf16 ? DType::bf16 : DType::f16,
+                        dtype_of(c.type),
                         {c.tile_rows(), c.tile_keys, c.tile_rows()},
                         "wgmma, TMA",
                         4096,

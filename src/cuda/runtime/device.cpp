@@ -48,6 +48,11 @@ const DeviceReport& device_report() {
   return report;
 }
 
+const DeviceProperties* device_properties(int index) {
+  const auto& devices = device_report().devices;
+  return index >= 0 && index < int(devices.size()) ? &devices[std::size_t(index)] : nullptr;
+}
+
 CurrentDevice::CurrentDevice(int index) {
   require_success(cudaGetDevice(&former_), "cudaGetDevice");
   require_success(cudaSetDevice(index), "cudaSetDevice");

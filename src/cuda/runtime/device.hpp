@@ -23,6 +23,9 @@ struct DeviceReport {
 /// Asked once a process: devices do not come and go. Links no driver.
 const DeviceReport& device_report();
 
+/// Of one device; null where this machine has none of that number.
+const DeviceProperties* device_properties(int index);
+
 /// Makes a device current and the former one again at the end.
 class CurrentDevice {
  public:
