@@ -222,10 +222,22 @@ inline void rescale_output(float* output, int value_dim, int lanes, __m512 facto
   }
 }
 
-/// How far a score may exceed state.max before max is raised: weights then stay below e^8, which
-/// costs no accuracy (f32 and bf16 are relative), and output, which lies in L2, is seldom rescaled.
-/// On random scores 1 or 2 tiles a row rescale instead of half of all tiles of a group.
-constexpr float max_headroom = 8.0f;
+/// A score may exceed state.max while its weight is below an eighth of the row's sum, and below
+/// e^8: a weight that counts is 1 and loses nothing when it is rounded (docs/numerics.md), and
+/// output, which lies in L2, is seldom rescaled.
+constexpr float max_headroom = 8.0f, max_share = 0.125f;
+
+/// The lanes whose maximum has to move to that of the tile.
+inline __mmask16 outgrown(const GroupState& state, __m512 tile_max, __m512 old_max,
+                          const WeightExp& exp) {
+  const __mmask16 higher = _mm512_cmp_ps_mask(tile_max, old_max, _CMP_GT_OQ);
+  if (higher == 0) return 0;
+  const __mmask16 far = _mm512_cmp_ps_mask(
+      tile_max, _mm512_add_ps(old_max, _mm512_set1_ps(max_headroom)), _CMP_GT_OQ);
+  const __m512 counts = _mm512_mul_ps(_mm512_load_ps(state.sum), _mm512_set1_ps(max_share));
+  const __m512 weight = exp(_mm512_maskz_sub_ps(higher & ~far, tile_max, old_max));
+  return far | _mm512_mask_cmp_ps_mask(higher, weight, counts, _CMP_GT_OQ);
+}
 
 /// Raises max where a lane's scores call for it, and rescales sum and output; returns what to
 /// subtract from the scores. A lane decides for itself: neighbours change no bit of it.
@@ -233,8 +245,7 @@ inline __m512 raise_max(const GroupState& state, int value_dim, int lanes, __m51
                         const WeightExp& exp) {
   const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   const __m512 old_max = _mm512_load_ps(state.max);
-  const __mmask16 raised = _mm512_cmp_ps_mask(
-      tile_max, _mm512_add_ps(old_max, _mm512_set1_ps(max_headroom)), _CMP_GT_OQ);
+  const __mmask16 raised = outgrown(state, tile_max, old_max, exp);
   const __m512 new_max = _mm512_mask_mov_ps(old_max, raised, tile_max);
   // (-inf) - (-inf) is NaN when a row has seen no key yet: shift by 0 instead.
   const __mmask16 seen = _mm512_cmp_ps_mask(new_max, none, _CMP_NEQ_UQ);

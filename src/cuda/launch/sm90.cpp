@@ -47,7 +47,16 @@ HeadTensor head_tensor(const TensorView& tensor) {
   return head;
 }
 
+std::int64_t rows_of(const TensorView& tensor) { return tensor.dim(tensor.rank() == 4 ? 1 : 0); }
+
+/// Where no sequence has keys none are loaded, but a tensor map must describe something: Q, whose
+/// rows are the work.
+const TensorView& or_query(const TensorView& keys, const Tensors& tensors) {
+  return rows_of(keys) == 0 ? tensors.query : keys;
+}
+
 std::optional<std::string> map_refusal(const char* name, const TensorView& tensor) {
+  if (rows_of(tensor) == 0) return std::nullopt;  // nothing to load
   HeadTensor head = head_tensor(tensor);
   // Tensors without data are planned for: run() checks their pointers.
   if (head.data == nullptr) head.data = reinterpret_cast<const void*>(std::uintptr_t{16});
@@ -141,10 +150,10 @@ void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   params.query_path = p.pack == 1 ? sm90::QueryPath::box : sm90::QueryPath::rows;
   if (params.query_path == sm90::QueryPath::box)
     params.query = encode(column_box(head_tensor(t.query), ForwardConfig::warpgroup_rows));
-  params.key = encode(column_box(head_tensor(t.key), c.tile_keys));
-  params.value = encode(column_box(head_tensor(value), c.tile_keys));
-  params.query_rows = t.query.rank() == 4 ? int(t.query.dim(1)) : 0;
-  params.key_rows = t.key.rank() == 4 ? int(t.key.dim(1)) : 0;
+  params.key = encode(column_box(head_tensor(or_query(t.key, t)), c.tile_keys));
+  params.value = encode(column_box(head_tensor(or_query(value, t)), c.tile_keys));
+  params.query_rows = t.query.rank() == 4 ? int(rows_of(t.query)) : 0;
+  params.key_rows = t.key.rank() == 4 ? int(rows_of(t.key)) : 0;
   params.items = int(p.shape.items);
   params.order = sm90_order(site.geometry, p);
   const int blocks = std::min(params.items, site.multiprocessors);

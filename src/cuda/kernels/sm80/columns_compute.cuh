@@ -22,12 +22,13 @@ namespace tilefold::cuda::sm80 {
 /// What the warps of one row tell each other of it.
 struct SharedRow {
   float half[2];    // of the warp with the tile's first keys, of the other: a maximum, or a sum
+  float sums[2];    // of their weights so far, while `half` is a maximum
   float factor;     // what the output is multiplied by
   int stored;       // whether the row is an output row
   long long place;  // of the output row, in elements
 };
 
-static_assert(sizeof(SharedRow) == 24, "ForwardConfig::shared_row_bytes");
+static_assert(sizeof(SharedRow) == 32, "ForwardConfig::shared_row_bytes");
 
 /// Where a warp stands in its block: in a group of four.
 struct WarpPlace {
@@ -54,9 +55,14 @@ template <class Chosen> struct ColumnComputer {
   using WeightTile = Swizzle<config.tile_keys>;
 
   OnlineSoftmax<rows> softmax;  // `sum` counts this warp's keys only
+  float slack[rows];            // by the row's sum when its maximum last moved
   Output output;
 
-  __device__ __forceinline__ ColumnComputer() : softmax() { clear(output); }
+  __device__ __forceinline__ ColumnComputer() : softmax() {
+    clear(output);
+#pragma unroll
+    for (float& s : slack) s = 0.0f;
+  }
 
   template <int blocks, int groups>
   static __device__ __forceinline__ void clear(float (&sums)[blocks][groups][4]) {
@@ -185,7 +191,7 @@ template <class Chosen> struct ColumnComputer {
     float tile_top[rows];
     bool exact;
     const Exponent<rows> exponent = softmax.simple_exponent(c, exact);
-    const bool passed = softmax.passes(scores, tile_top, c);
+    const bool passed = softmax.passes(scores, tile_top, c, slack);
     write_weights(scores, exponent, shared, weights);
     return passed || !exact;
   }
@@ -199,16 +205,21 @@ template <class Chosen> struct ColumnComputer {
     const WarpPlace at = WarpPlace::again();
     SharedRow* mine = shared_rows + at.score_row() + lane / 4;
     float tile_top[rows];
-    softmax.passes(scores, tile_top, c);
+    softmax.passes(scores, tile_top, c, slack);
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       tile_top[r] = quad_max(tile_top[r]);
-      if (lane % 4 == 0) mine[8 * r].half[at.keys_half] = tile_top[r];
+      const float sum = quad_sum(softmax.sum[r]);
+      if (lane % 4 != 0) continue;
+      mine[8 * r].half[at.keys_half] = tile_top[r];
+      mine[8 * r].sums[at.keys_half] = sum;
     }
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      const float factor = softmax.raise(r, ::fmaxf(mine[8 * r].half[0], mine[8 * r].half[1]), c);
+      const SharedRow& row = mine[8 * r];
+      slack[r] = softmax.slack_of(row.sums[0] + row.sums[1]);
+      const float factor = softmax.raise(r, ::fmaxf(row.half[0], row.half[1]), c, slack[r]);
       if (lane % 4 == 0 && at.keys_half == 0) mine[8 * r].factor = factor;
     }
     const Exponent<rows> exponent = softmax.exponent(scores, c);

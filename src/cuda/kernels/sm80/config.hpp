@@ -53,7 +53,7 @@ struct ForwardConfig {
     return shares_rows() ? 2 * tile_rows() * tile_keys : 0;
   }
   TILEFOLD_HD constexpr int shared_row_bytes() const {
-    return shares_rows() ? 24 * tile_rows() : 0;
+    return shares_rows() ? 32 * tile_rows() : 0;
   }
   static constexpr int work_bytes = 256;
   TILEFOLD_HD constexpr int row_table_bytes() const { return 16 * tile_rows(); }

@@ -307,6 +307,7 @@ template <class Chosen> class Consumer {
   }
   __device__ __forceinline__ void rescale() {
     if (!softmax_.moved()) return;
+    softmax_.renew_slack();
 #pragma unroll
     for (int i = 0; i < config.value_dim / 2; ++i) output_[i] *= softmax_.factor[i / 2 % 2];
   }

@@ -47,7 +47,7 @@ template <class Chosen> class Epilogue {
       if (work_.splits > 1)
         store_part(output, r, in_tile, part);
       else
-        finish(output, r, in_tile, {part, excess(softmax, r, c)}, wide);
+        finish(output, r, in_tile, part, wide);
     }
   }
 
@@ -62,7 +62,7 @@ template <class Chosen> class Epilogue {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sum = quad_sum(softmax.sum[r]), top = softmax.top[r], shift = top * c;
-      factor[r] = ptx::reciprocal(sum + excess(softmax, r, c));
+      factor[r] = ptx::reciprocal(sum);
       lse[r] =
           (::fabsf(shift) < Sums::exact_shift ? shift * ln2 : top * scale) + ln2 * ptx::log2(sum);
       empty |= top == -score::infinity<float>() && sum == sum;
@@ -183,32 +183,21 @@ template <class Chosen> class Epilogue {
     }
   }
 
-  /// Of the largest weight, where weights were rounded.
-  __device__ __forceinline__ float excess(const Sums& softmax, int r, float c) const {
-    return assignment_.splits_weights ? 0.0f : softmax.template excess<config.type>(r, c);
-  }
-
-  struct RowSum {
-    fold::Part<float> part;
-    float excess;
-  };
-  __device__ __forceinline__ RowEnd end_of(int head, const RowSum& row) const {
-    const fold::Part<float>& part = row.part;
+  __device__ __forceinline__ RowEnd end_of(int head, const fold::Part<float>& part) const {
     if (params_.sinks != nullptr || sequence_.broken || part.is_empty())
       return end_of_row(params_, sequence_, head, {part.max, part.sum});
     // As store_fast() does: the bits of a row do not depend on the output's layout.
-    return {ptx::reciprocal(part.sum + row.excess), part.max + ln2 * ptx::log2(part.sum)};
+    return {ptx::reciprocal(part.sum), part.max + ln2 * ptx::log2(part.sum)};
   }
 
   __device__ __forceinline__ void finish(const Output& output, int r, int in_tile,
-                                         const RowSum& sum, bool wide) const {
-    const fold::Part<float>& part = sum.part;
+                                         const fold::Part<float>& part, bool wide) const {
     const bool inside = in_tile < work_.rows;
     const long long packed = work_.first_row + (inside ? in_tile : 0);
     const QueryPlace place = params_.pack == 1
                                  ? QueryPlace{int(packed), work_.kv_head}
                                  : query_of(params_, sequence_, work_.kv_head, packed);
-    const RowEnd end = end_of(place.head, sum);
+    const RowEnd end = end_of(place.head, part);
     // Without a visible key the factor alone counts: 0 * NaN of a hidden value would not be 0.
     const bool empty = part.is_empty();
     const long long at = out_offset(params_, sequence_, work_.sequence, place);

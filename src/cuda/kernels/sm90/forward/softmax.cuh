@@ -2,9 +2,9 @@
 // output of the tile before may still be in the tensor cores: raise() and weigh() touch only scores
 // and sums, the output is rescaled when it has arrived.
 //
-// A row's weights are exp2((s - top) * c). `top` moves only when a score passes it by more than 8
-// in the exponent, as in tile/online_softmax.cuh: each row decides for itself, so its bits depend
-// on no other row.
+// A row's weights are exp2((s - top) * c). `top` moves where a weight would be a large share of the
+// row's sum, as in tile/online_softmax.cuh: each row decides for itself, so its bits depend on no
+// other row.
 #pragma once
 
 #include "cuda/tile/online_softmax.cuh"
@@ -13,17 +13,16 @@ namespace tilefold::cuda::sm90 {
 
 /// `count` scores of a thread: element i belongs to row i / 2 % 2 (tile/ptx/wgmma.cuh).
 template <int count> struct Softmax {
-  static constexpr float slack = OnlineSoftmax<2>::slack;
   static constexpr float exact_shift = OnlineSoftmax<2>::exact_shift;
 
   float top[2], sum[2];  // sums of this lane's weights: the quad's 4 are added at the end
   float factor[2];       // what this tile multiplies the output by
-  float most[2];         // the largest score so far, where `top` may lag behind
+  float slack[2];        // how far a score may pass `top`, by the sum when that last moved
 
   __device__ __forceinline__ void start() {
 #pragma unroll
     for (int r = 0; r < 2; ++r)
-      top[r] = most[r] = -score::infinity<float>(), sum[r] = 0.0f, factor[r] = 1.0f;
+      top[r] = -score::infinity<float>(), sum[r] = slack[r] = 0.0f, factor[r] = 1.0f;
   }
 
   /// Moves `top` where the tile demands it.
@@ -38,9 +37,8 @@ template <int count> struct Softmax {
         odd = ::fmaxf(odd, s[i + 1]);
       }
       const float now = quad_max(::fmaxf(even, odd));
-      most[r] = ::fmaxf(most[r], now);
       // (-inf) - (-inf) is NaN, which passes nothing: a row with no visible key stays there.
-      const bool passed = (now - top[r]) * c > slack;
+      const bool passed = (now - top[r]) * c > slack[r];
       factor[r] = passed ? ptx::exp2((top[r] - now) * c) : 1.0f;
       top[r] = passed ? now : top[r];
     }
@@ -68,18 +66,18 @@ template <int count> struct Softmax {
     for (int r = 0; r < 2; ++r) sum[r] = even[r] + odd[r];
   }
 
-  /// What rounding added to the largest weight of a row. A row that one key dominates would else be
-  /// off by it: under a maximum that lags, that key's weight is 2^x and not 1. It was rounded
-  /// against the last `top`, which has not moved since.
-  template <HalfType type> __device__ __forceinline__ float excess(int r, float c) const {
-    const float shift = top[r] * c;
-    const float weight = ptx::exp2(exponent(most[r], top[r], shift, c));
-    return ptx::unpack<type>(ptx::pack<type>(weight, weight)).low - weight;
-  }
-
   /// Whether any row of the warp moved.
   __device__ __forceinline__ bool moved() const {
     return __any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f);
+  }
+
+  /// Of rows that moved, when the tile has been weighed. All lanes call it.
+  __device__ __forceinline__ void renew_slack() {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float row = quad_sum(sum[r]);
+      if (factor[r] != 1.0f) slack[r] = OnlineSoftmax<2>::slack_of(row);
+    }
   }
 
  private:
