@@ -85,8 +85,8 @@ template <int rows> struct OnlineSoftmax {
     return passed;
   }
 
-  /// Moves row r's `top` to the tile's maximum if that passes it by more than `slack`, rescales the sum and returns what
-  /// the output must be multiplied by.
+  /// Moves row r's `top` to the tile's maximum if that passes it by more than `slack`, rescales the
+  /// sum and returns what the output must be multiplied by.
   __device__ __forceinline__ float raise(int r, float tile_top, float c, float slack) {
     const bool passed = (tile_top - top[r]) * c > slack;
     const float factor = passed ? ptx::exp2((top[r] - tile_top) * c) : 1.0f;
