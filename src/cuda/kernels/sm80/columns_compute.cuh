@@ -55,7 +55,7 @@ template <class Chosen> struct ColumnComputer {
   using WeightTile = Swizzle<config.tile_keys>;
 
   OnlineSoftmax<rows> softmax;  // `sum` counts this warp's keys only
-  float slack[rows];            // by the row's sum when its maximum last moved
+  float slack[rows];            // by the row's sum when the block last settled
   Output output;
 
   __device__ __forceinline__ ColumnComputer() : softmax() {
@@ -218,8 +218,10 @@ template <class Chosen> struct ColumnComputer {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const SharedRow& row = mine[8 * r];
-      slack[r] = softmax.slack_of(row.sums[0] + row.sums[1]);
-      const float factor = softmax.raise(r, ::fmaxf(row.half[0], row.half[1]), c, slack[r]);
+      const float sum = row.sums[0] + row.sums[1], top = ::fmaxf(row.half[0], row.half[1]);
+      const float factor = softmax.raise(r, top, c, softmax.slack_of(sum));
+      // Never above what the sum allows: that neighbours settle changes no row's decision.
+      slack[r] = softmax.slack_of(sum * factor);
       if (lane % 4 == 0 && at.keys_half == 0) mine[8 * r].factor = factor;
     }
     const Exponent<rows> exponent = softmax.exponent(scores, c);
