@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Rung 7 of the ladder: the same forward pass in Triton, checked against float64 and timed.
+"""Beside the ladder: the same forward pass in Triton, checked against float64 and timed.
 
     python3 examples/triton/attention.py [--seq 4096,16384] [--head-dim 64,128] [--dtype f16,bf16]
                                          [--runs 20] [--csv FILE] [--check-only]
 
 Dense [batch, length, heads, head_dim] tensors, any lengths, Sq != Sk, causal (bottom-right) or not, rows
 that see nothing give 0. One program of the grid owns a tile of query rows of one head, as rung 4 does; the
-compiler chooses what rungs 5 and 6 spell out: tensor-core instructions, layouts in shared memory, copies
-in flight. Shapes are those of `tilefold ladder`: batch * length = 16384, heads * head_dim = 2048.
+compiler chooses what rung 6 spells out (and, on Hopper, rung 7): tensor-core instructions, layouts in shared
+memory, copies in flight. `max_error` is the largest over the small shapes of check(), every row: it is not of
+the row's shape. Shapes are those of `tilefold ladder`: batch * length = 16384, heads * head_dim = 2048.
 
 Needs PyTorch and Triton with a CUDA device; nothing is downloaded.
 """
