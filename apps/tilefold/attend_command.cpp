@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/materialised.hpp"
@@ -11,6 +12,7 @@
 #include "bench/timing.hpp"
 #include "bench/visible_pairs.hpp"
 #include "command.hpp"
+#include "device_copy.hpp"
 #include "option_checks.hpp"
 #include "problem_arguments.hpp"
 #include "progress.hpp"
@@ -145,25 +147,48 @@ class Attend {
     // A description plans as well as memory does: nothing is allocated for a refused problem.
     problem_.tensors.out = OutputView(nullptr, d.out_dtype, d.out_shape);
     if (with_lse) problem_.tensors.lse = OutputView(nullptr, d.lse_dtype, d.lse_shape);
-    tilefold::plan(problem_);
+    const bool on_cuda = problem_.options.backend == Backend::cuda;
+    if (on_cuda) core::resolve(problem_);  // a wrong problem is wrong without a device, too
+    tilefold::plan(on_cuda ? described_on_current_device(problem_) : problem_);
     check_npy_dtype(a_.out, d.out_dtype);
     problem_.tensors.out = store_.allocate(d.out_dtype, d.out_shape);
     if (with_lse) problem_.tensors.lse = store_.allocate(d.lse_dtype, d.lse_shape);
-    const auto make = [&] { return tilefold::plan(problem_); };
+    if (on_cuda) device_ = std::make_unique<DeviceCopy>(problem_);
+    const auto make = [&] { return tilefold::plan(device_ ? device_->problem() : problem_); };
     const double seconds = bench::seconds_of(make);
     report_["plan_seconds"] = seconds;
     return make();
   }
 
   void compute(Plan& plan) {
-    const Measured m = measure([&] { plan.run(problem_.tensors); });
+    Measured m;
+    if (device_) {
+      // Tensors and the plan's tables are on the device before the clock starts.
+      plan.prepare();
+      m = measure([&] {
+        plan.run(device_->problem().tensors);
+        device_->wait();
+      });
+      m.peak_bytes.reset();
+      device_->download();
+      report_["workspace_bytes"] = plan.workspace_bytes();
+    } else {
+      m = measure([&] { plan.run(problem_.tensors); });
+    }
     flops_ = bench::visible_flops(core::resolve(problem_), problem_.options.mask);
     report_["kernel"] = plan.kernel();
-    tell("tilefold", plan.kernel(), m);
+    const std::string workspace =
+        fmt::format("workspace on the device {:.2f} MB", double(plan.workspace_bytes()) / 1e6);
+    tell("tilefold", plan.kernel(), m, device_ ? workspace : host_memory(m));
     ours_ = m;
   }
 
-  void tell(const char* what, const std::string& how, const Measured& m) {
+  static std::string host_memory(const Measured& m) {
+    return "peak memory above inputs and outputs " + bytes_text(m.peak_bytes);
+  }
+
+  void tell(const char* what, const std::string& how, const Measured& m,
+            const std::string& memory) {
     ordered_json figures{{"seconds", m.seconds},
                          {"runs", m.runs},
                          {"gflops", flops_ / m.seconds / 1e9},
@@ -171,10 +196,8 @@ class Attend {
     if (m.peak_bytes) figures["peak_bytes"] = *m.peak_bytes;
     report_[what] = figures;
     if (!a_.json)
-      fmt::print(
-          "{:13} {:10.3f} ms  {:8.1f} GFLOPS  peak memory above inputs and outputs {}  ({}, "
-          "median of {})\n",
-          what, m.seconds * 1e3, flops_ / m.seconds / 1e9, bytes_text(m.peak_bytes), how, m.runs);
+      fmt::print("{:13} {:10.3f} ms  {:8.1f} GFLOPS  {}  ({}, median of {})\n", what,
+                 m.seconds * 1e3, flops_ / m.seconds / 1e9, memory, how, m.runs);
   }
 
   bool same_container() const {
@@ -199,7 +222,7 @@ class Attend {
     other.tensors.out = store_.allocate(out.dtype(), out.shape());
     other.tensors.lse = {};
     const Measured m = measure([&] { bench::materialised(other); });
-    tell("materialised", "float32, scores in memory", m);
+    tell("materialised", "float32, scores in memory", m, host_memory(m));
     if (a_.json || ours_.seconds <= 0) return;
     fmt::print("{:13} {:.2f} times the speed", "", m.seconds / ours_.seconds);
     if (m.peak_bytes && ours_.peak_bytes && *ours_.peak_bytes > 0)
@@ -233,6 +256,7 @@ class Attend {
   const Arguments& a_;
   TensorStore store_;
   Problem problem_;
+  std::unique_ptr<DeviceCopy> device_;  // with --backend cuda
   double flops_ = 0;
   Measured ours_;
   ordered_json report_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/each_tensor.hpp"
 #include "core/geometry.hpp"
 #include "core/lengths.hpp"
 #include "tilefold/error.hpp"
@@ -133,6 +134,12 @@ void Resolver::check_presence() {
 }
 
 void Resolver::check_devices() {
+  each_tensor(t_, [](const NamedTensor& named, std::size_t) {
+    const Device where = named.tensor->device();
+    if (named.tensor->present() && where.index < 0)
+      refuse(ErrorCode::device_mismatch, std::string(named.name) + " is on " + to_string(where) +
+                                             ": devices are counted from 0");
+  });
   const Device device = t_.query.device();
   const std::pair<const char*, const TensorView*> all[] = {
       {"key", &t_.key},

@@ -66,13 +66,41 @@ std::optional<std::string> backend_refusal(const core::Geometry& geometry, const
   return device_refusal(problem.tensors.query.device());
 }
 
+// "sm90 bf16", "any 16": names up to their tile, of which each kernel has its own.
+std::string beginning_of(const char* name) {
+  const std::string whole = name;
+  return whole.substr(0, whole.find(' ', whole.find(' ') + 1));
+}
+
+bool begins_with(const char* name, const char* wanted) {
+  return std::strncmp(name, wanted, std::strlen(wanted)) == 0;
+}
+
+// For tests and comparisons: only kernels whose names begin with TILEFOLD_CUDA_KERNELS. Throws
+// where none does.
+std::optional<std::string> not_asked_for(const char* name) {
+  const char* const wanted = std::getenv("TILEFOLD_CUDA_KERNELS");
+  if (wanted == nullptr || begins_with(name, wanted)) return std::nullopt;
+  std::vector<std::string> beginnings;
+  for (const ForwardKernel* kernel : table()) {
+    if (begins_with(kernel->candidate.name, wanted))
+      return "TILEFOLD_CUDA_KERNELS asks for " + std::string(wanted);
+    const std::string beginning = beginning_of(kernel->candidate.name);
+    if (std::find(beginnings.begin(), beginnings.end(), beginning) == beginnings.end())
+      beginnings.push_back(beginning);
+  }
+  std::string message = "TILEFOLD_CUDA_KERNELS is '" + std::string(wanted) +
+                        "': no kernel's name begins so; `tilefold kernels` lists the names, which "
+                        "begin with";
+  for (const std::string& beginning : beginnings)
+    message += (&beginning == &beginnings.front() ? " " : ", ") + beginning;
+  throw Error(ErrorCode::invalid_argument, message);
+}
+
 std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
   if (auto reason = backend_refusal(geometry, problem)) return reason;
-  // For tests: only kernels whose names begin so.
-  if (const char* wanted = std::getenv("TILEFOLD_CUDA_KERNELS"))
-    if (std::strncmp(candidate.name, wanted, std::strlen(wanted)) != 0)
-      return "TILEFOLD_CUDA_KERNELS asks for " + std::string(wanted);
+  if (auto reason = not_asked_for(candidate.name)) return reason;
   for (const ForwardKernel* kernel : table())
     if (std::strcmp(kernel->candidate.name, candidate.name) == 0)
       return kernel->refusal(*kernel, geometry, problem);

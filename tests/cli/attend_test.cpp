@@ -8,6 +8,7 @@
 
 #include "core/files/tensor_file.hpp"
 #include "core/geometry.hpp"
+#include "cuda/backend.hpp"
 #include "reference/attention.hpp"
 #include "support/random.hpp"
 #include "support/tensor_memory.hpp"
@@ -388,6 +389,34 @@ TEST_F(AttendTest, FileErrors) {
       {"attend", "-q", "q.npy", "-k", "k.npy", "-v", "v.npy", "-o", "o.npy", "--out-dtype", "bf16"},
       4, ".npy has no code for bf16");
   EXPECT_EQ(names(), before);
+}
+
+TEST_F(AttendTest, WithoutACudaDeviceItIsRefusedAndNothingIsWritten) {
+  const std::string absence = cuda::presence().absence;
+  if (absence.empty()) GTEST_SKIP() << "this machine has a CUDA device";
+  expect_error(command({"--backend", "cuda"}), 5, absence);
+  EXPECT_FALSE(exists("o.safetensors"));
+  // A wrong problem is wrong wherever it would run.
+  expect_error(command({"--backend", "cuda", "--softcap", "-1"}), 3, "softcap");
+}
+
+TEST_F(AttendTest, OnACudaDevice) {
+  const std::string absence = cuda::presence().absence;
+  if (!absence.empty()) GTEST_SKIP() << absence;
+  drawn("q.npy", DType::f16, {2, 200, 4, 64});
+  drawn("k.npy", DType::f16, {2, 300, 2, 64});
+  drawn("v.npy", DType::f16, {2, 300, 2, 64});
+  const ToolRun run = tool(command({"--backend", "cuda", "--causal", "--check", "--explain"}));
+  ASSERT_EQ(run.code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, ::testing::HasSubstr("within the rule"));
+  EXPECT_EQ(files::read_tensor(path("o.safetensors:out")).view().shape(), (Extents{2, 200, 4, 64}));
+  // Lengths stay on the host, the other side tensors travel.
+  make_ragged();
+  drawn("sinks.npy", DType::f32, {4});
+  const ToolRun ragged =
+      tool(command({"--backend", "cuda", "--cu-seqlens-q", "0,4,9", "--cu-seqlens-k", "0,5,11",
+                    "--sinks", "sinks.npy", "--check"}));
+  EXPECT_EQ(ragged.code, 0) << ragged.out << ragged.err;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "tilefold/error.hpp"
@@ -98,6 +99,42 @@ TEST(CudaRunChecks, OtherStridesAreAnotherPlan) {
   std::string message;
   EXPECT_EQ(code_of_run(plan, t, message), ErrorCode::plan_mismatch) << message;
   EXPECT_THAT(message, StartsWith("key is bf16 [1, 64, 2, 64]"));
+}
+
+/// TILEFOLD_CUDA_KERNELS while it lives.
+class OnlyKernels {
+ public:
+  explicit OnlyKernels(const char* prefix) { ::setenv("TILEFOLD_CUDA_KERNELS", prefix, 1); }
+  ~OnlyKernels() { ::unsetenv("TILEFOLD_CUDA_KERNELS"); }
+  OnlyKernels(const OnlyKernels&) = delete;
+  OnlyKernels& operator=(const OnlyKernels&) = delete;
+};
+
+TEST(CudaKernelsVariable, TakesKernelsByTheBeginningOfTheirNames) {
+  if (std::getenv("TILEFOLD_CUDA_KERNELS") != nullptr) GTEST_SKIP() << "it is set from outside";
+  Described described;
+  const Problem problem = described.problem(DType::bf16, false);
+  for (const char* prefix : {"sm90", "sm80", "sm80 bf16 d64", "any"}) {
+    const OnlyKernels only(prefix);
+    EXPECT_THAT(tilefold::plan(problem).kernel(), StartsWith(prefix));
+  }
+  const OnlyKernels all("");
+  EXPECT_THAT(tilefold::plan(problem).kernel(), StartsWith("sm90"));
+}
+
+TEST(CudaKernelsVariable, AValueThatMatchesNothingIsRefusedWithWhatThereIs) {
+  if (std::getenv("TILEFOLD_CUDA_KERNELS") != nullptr) GTEST_SKIP() << "it is set from outside";
+  Described described;
+  const OnlyKernels only("sm70");
+  try {
+    tilefold::plan(described.problem(DType::bf16, false));
+    FAIL() << "planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), StartsWith("TILEFOLD_CUDA_KERNELS is 'sm70': no kernel's name"));
+    for (const char* beginning : {"sm90 bf16", "sm90 f16", "sm80 bf16", "sm80 f16", "any 16"})
+      EXPECT_THAT(error.what(), HasSubstr(beginning));
+  }
 }
 
 }  // namespace

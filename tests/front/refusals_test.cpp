@@ -217,6 +217,18 @@ std::vector<Refusal> dtypes_devices_memory() {
        dense([](M& m, Tensors& t, Options&) {
          t.key = TensorView(m.k.data(), DType::f32, {2, 5, 2, 8}, Device::cuda());
        })},
+      {"negative_device", E::device_mismatch, "out is on cuda:-1: devices are counted from 0",
+       dense([](M&, Tensors& t, Options&) {
+         const auto moved = [](const TensorView& at) {
+           return TensorView(at.data(), at.dtype(), at.shape(), Device::cuda(-1));
+         };
+         t.query = moved(t.query), t.key = moved(t.key), t.value = moved(t.value);
+         t.out = OutputView(t.out.data(), DType::f32, t.out.shape(), Device::cuda(-1));
+       })},
+      {"negative_device_of_lengths", E::device_mismatch, "key_lengths is on cuda:-2: devices",
+       dense([](M& m, Tensors& t, Options&) {
+         t.key_lengths = TensorView(m.lengths.data(), DType::i32, {2}, Device::cuda(-2));
+       })},
       {"cuda_backend", E::unsupported, "options.backend asks for cuda",
        dense([](M&, Tensors&, Options& o) { o.backend = Backend::cuda; })},
       {"lengths_on_device", E::unsupported, "the CPU backend reads them on the host",
