@@ -128,6 +128,9 @@ step "random problems" 150 "$tool" verify --backend cuda --cases $((cases * (${#
 step "100 runs, the same bits" 120 "$tool" verify --backend cuda --cases 40 --seed 200001 \
   --work 3e5 --repeat 100
 step "handed cases" 60 "$tool" cases --backend cuda tests/cases/handed.jsonl
+layer=examples/data/gemma3_layer.safetensors
+step "attend, to the device and back" 60 "$tool" attend --backend cuda --query $layer:q \
+  --key $layer:k --value $layer:v --causal --window 511 --check --out "$out/layer.safetensors:out"
 [[ $sanitize == no ]] || await_sanitizers
 
 {

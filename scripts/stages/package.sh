@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The installed package serves a C++ and a C program outside the tree, as a static and as a shared
-# library, from a prefix that was moved after the installation. Needs the release build.
+# library, from a prefix that was moved after the installation. Where the build has the CUDA backend,
+# examples/cuda is built against it too, and run where there is a device. Needs the release build.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
@@ -35,6 +36,22 @@ consume() {
   done
 }
 consume static build
+
+cuda_example() {
+  local example=$out/static/cuda status=0 said
+  if ! grep -qs tilefold_kernels build/build.ninja; then
+    echo "skipped: examples/cuda, the build has no CUDA"
+    return
+  fi
+  cmake -G Ninja -S examples/cuda -B "$example" -DCMAKE_PREFIX_PATH="$out/static/moved" \
+    >"$out/configure-static-cuda.txt"
+  cmake --build "$example"
+  said=$("$example/attend_on_gpu") || status=$?
+  echo "static, examples/cuda: $said"
+  ((status == 77)) && echo "skipped: the run of examples/cuda, $said"
+  ((status == 0 || status == 77))
+}
+cuda_example
 consume shared "$out/shared-build"
 
 echo "static and shared, ${languages[*]}"
