@@ -1,7 +1,7 @@
 // Law: a row's maximum may lag behind where the score that passes it counts little. Every kernel's
-// rule for when it moves keeps the accuracy rule; letting a score pass by 8 in the exponent
-// whatever its share breaks it. Where rows share a block, a row's result does not depend on its
-// neighbours.
+// rule for when it moves keeps the accuracy rule, but for a corner that is bounded here; letting a
+// score pass by 8 in the exponent whatever its share breaks it. Where rows share a block, a row's
+// result does not depend on its neighbours.
 //
 // Heads are simulated: normal values in 16 bits, softmax and sums in float32, weights rounded to 16
 // bits for their product. Scores are exponents of 2. The table of docs/numerics.md is
@@ -49,6 +49,7 @@ constexpr Rule of_kernels[] = {
 };
 constexpr Rule whatever_its_share{"8, any share", 1e30f, 8, Renewed::after_a_move};
 constexpr Rule before_rescaling{"sum not rescaled", 1.0f / 8, 8, Renewed::before_rescaling};
+constexpr Rule a_sixteenth{"1/16, before each tile", 1.0f / 16, 8, Renewed::before_each_tile};
 const Rule& columns = of_kernels[1];
 
 using Rounding = float (*)(float);
@@ -131,10 +132,17 @@ class Block {
   long moves_ = 0;
 };
 
+/// What the head's last row has after a flat stretch; the others have normal scores.
+enum class LastRow {
+  normal,
+  jumps_twice,  // by 9, then, a tile later, by 6.5: each would outweigh the row's sum by far
+  jumps_once,   // by 5 to 8: a weight of 1.5 to 11 % of the sum, just below an eighth
+};
+
 struct Shape {
   int rows, value_dim, keys;
   float score_size;  // of normal scores
-  int jumping_rows;  // the last ones: flat, then two tiles whose first score jumps
+  LastRow last = LastRow::normal;
 };
 
 std::vector<float> draw_values(const Shape& shape, Rounding round, Random& random) {
@@ -143,18 +151,24 @@ std::vector<float> draw_values(const Shape& shape, Rounding round, Random& rando
   return values;
 }
 
+void jump_twice(std::span<float> row, Random& random) {
+  const std::size_t last = row.size() - tile;
+  row[last - tile] = float(random.uniform(8.5, 9.5));
+  row[last] = row[last - tile] + float(random.uniform(5.5, 7.5));
+}
+
 /// [row][key]
 std::vector<float> draw_scores(const Shape& shape, Random& random) {
   std::vector<float> scores(std::size_t(shape.rows) * std::size_t(shape.keys), 0.0f);
   for (int r = 0; r < shape.rows; ++r) {
     const std::span<float> row(&scores[std::size_t(r) * std::size_t(shape.keys)],
                                std::size_t(shape.keys));
-    if (r < shape.rows - shape.jumping_rows) {
+    if (r < shape.rows - 1 || shape.last == LastRow::normal)
       for (float& s : row) s = shape.score_size * float(random.normal());
-      continue;
-    }
-    row[row.size() - 2 * tile] = float(random.uniform(8.5, 9.5));
-    row[row.size() - tile] = row[row.size() - 2 * tile] + float(random.uniform(5.5, 7.5));
+    else if (shape.last == LastRow::jumps_once)
+      row[row.size() - tile] = float(random.uniform(5, 8));
+    else
+      jump_twice(row, random);
   }
   return scores;
 }
@@ -242,6 +256,12 @@ struct Tally {
     breaks += outcome.of_allowed > 1;
     ++draws;
   }
+  void add(const Tally& other) {
+    worst = std::max(worst, other.worst);
+    moves += other.moves;
+    breaks += other.breaks;
+    draws += other.draws;
+  }
 };
 
 std::vector<Tally> tally(const Shape& shape, std::span<const Rule> rules, Rounding round,
@@ -262,12 +282,13 @@ std::vector<Rule> with_the_wrong_ones() {
   return rules;
 }
 
-constexpr Shape random_rows{64, 32, 256, 1.5f, 0};
-constexpr Shape jumping_rows{64, 32, 34 * tile, 1.5f, 1};
+constexpr Shape random_rows{64, 32, 256, 1.5f};
+constexpr Shape two_jumps{64, 32, 34 * tile, 1.5f, LastRow::jumps_twice};
+constexpr Shape one_jump{64, 32, 34 * tile, 1.5f, LastRow::jumps_once};
 
 TEST(LaggingMaximum, EveryKernelsRuleKeepsTheAccuracyRule) {
   for (const Type& type : types) {
-    const auto tallies = tally(random_rows, of_kernels, type.round, 200);
+    const auto tallies = tally(random_rows, of_kernels, type.round, 150);
     for (std::size_t i = 0; i < tallies.size(); ++i)
       EXPECT_LE(tallies[i].worst, 0.9) << of_kernels[i].name << " " << type.name;
   }
@@ -276,7 +297,7 @@ TEST(LaggingMaximum, EveryKernelsRuleKeepsTheAccuracyRule) {
 TEST(LaggingMaximum, AfterAFlatStretchTwoJumpsBreakTheRulesThatForgetTheShare) {
   const std::vector<Rule> rules = with_the_wrong_ones();
   for (const Type& type : types) {
-    const auto tallies = tally(jumping_rows, rules, type.round, 24);
+    const auto tallies = tally(two_jumps, rules, type.round, 24);
     for (std::size_t i = 0; i < rules.size(); ++i) {
       SCOPED_TRACE(std::string(rules[i].name) + " " + type.name);
       if (i < std::size(of_kernels))
@@ -284,6 +305,20 @@ TEST(LaggingMaximum, AfterAFlatStretchTwoJumpsBreakTheRulesThatForgetTheShare) {
       else
         EXPECT_GT(tallies[i].worst, 1.0) << "any lag would do";
     }
+  }
+}
+
+// The corner that an eighth leaves open: one weight, rounded at up to an eighth of the sum, in a
+// row that eager attention happens to have exactly, beside rows of small errors. A sixteenth closes
+// it.
+TEST(LaggingMaximum, AWeightJustBelowAnEighthIsTheWorstThatTheKernelsLeaveRounded) {
+  std::vector<Rule> rules(std::begin(of_kernels), std::end(of_kernels));
+  rules.push_back(a_sixteenth);
+  for (const Type& type : types) {
+    const auto tallies = tally(one_jump, rules, type.round, 30);
+    for (std::size_t i = 0; i < rules.size(); ++i)
+      EXPECT_LE(tallies[i].worst, rules[i].share > a_sixteenth.share ? 1.5 : 0.9)
+          << rules[i].name << " " << type.name;
   }
 }
 
@@ -307,11 +342,12 @@ TEST(LaggingMaximum, NeighboursThatSettleChangeNoRow) {
   Random random(5);
   int changed = 0;
   for (int draw = 0; draw < 100; ++draw) {
-    const Shape own{1, value_dim, keys, 3.0f, draw % 2};
+    const Shape own{1, value_dim, keys, 3.0f,
+                    draw % 2 == 0 ? LastRow::normal : LastRow::jumps_twice};
     const std::vector<float> values = draw_values(own, to_bf16, random);
     const std::vector<float> row = draw_scores(own, random);
     for (const float size : {1.0f, 6.0f}) {
-      const std::vector<float> neighbours = draw_scores({7, value_dim, keys, size, 0}, random);
+      const std::vector<float> neighbours = draw_scores({7, value_dim, keys, size}, random);
       const auto beside = [&](const Rule& rule, const std::vector<float>& others) {
         return last_row_beside(rule, row, others, values, value_dim);
       };
@@ -324,32 +360,34 @@ TEST(LaggingMaximum, NeighboursThatSettleChangeNoRow) {
 
 /// A line of docs/numerics.md: heads of 80 rows of 128, both types, both outputs.
 void print_line(const Rule& rule) {
-  constexpr struct { int keys, draws; } lengths[] = {{250, 600}, {1000, 300}, {4000, 100}};
-  Tally all, jumps;
-  double moves[3] = {};
+  constexpr int value_dim = 128, rows = 80;
+  constexpr struct { int keys, draws; } lengths[] = {{250, 300}, {1000, 150}, {4000, 50}};
+  std::array<Tally, 3> normal;  // by length
+  Tally all, once, twice;
   for (const Type& type : types) {
-    for (int i = 0; i < 3; ++i)
-      for (const float size : {1.5f, 3.0f}) {
-        const Tally t = tally({80, 128, lengths[i].keys, size, 0}, {&rule, 1}, type.round,
-                              lengths[i].draws / 2)[0];
-        all.worst = std::max(all.worst, t.worst);
-        all.breaks += t.breaks, all.draws += t.draws;
-        moves[i] += t.moves / t.draws / 4;
-      }
-    const Tally t = tally({80, 128, 34 * tile, 1.5f, 1}, {&rule, 1}, type.round, 100)[0];
-    jumps.worst = std::max(jumps.worst, t.worst);
-    jumps.breaks += t.breaks, jumps.draws += t.draws;
+    for (std::size_t i = 0; i < normal.size(); ++i)
+      for (const float size : {1.5f, 3.0f})
+        normal[i].add(tally({rows, value_dim, lengths[i].keys, size}, {&rule, 1}, type.round,
+                            lengths[i].draws)[0]);
+    const auto flat = [&](LastRow last) {
+      return tally({rows, value_dim, 34 * tile, 1.5f, last}, {&rule, 1}, type.round, 100)[0];
+    };
+    twice.add(flat(LastRow::jumps_twice));
+    once.add(flat(LastRow::jumps_once));
   }
-  std::printf("| %s | %.2f | %d of %d | %.2f | %d of %d | %.1f | %.1f | %.1f |\n", rule.name,
-              all.worst, all.breaks, all.draws, jumps.worst, jumps.breaks, jumps.draws, moves[0],
-              moves[1], moves[2]);
+  std::printf("| %s |", rule.name);
+  for (const Tally& t : normal) all.add(t);
+  for (const Tally* t : {&all, &twice, &once})
+    std::printf(" %.2f, %d of %d |", t->worst, t->breaks, t->draws);
+  for (const Tally& t : normal) std::printf(" %.1f |", t.moves / t.draws);
+  std::printf("\n");
   std::fflush(stdout);
 }
 
 TEST(LaggingMaximum, DISABLED_PrintTheTable) {
   for (const Rule& rule : with_the_wrong_ones()) print_line(rule);
   print_line({"1/4, before each tile", 1.0f / 4, 8, Renewed::before_each_tile});
-  print_line({"1/16, before each tile", 1.0f / 16, 8, Renewed::before_each_tile});
+  print_line(a_sixteenth);
   print_line({"every larger score", 1, 0, Renewed::before_each_tile});
 }
 
