@@ -33,7 +33,7 @@ FIELDS = ["family", "kernel", "arch", "registers", "spill_bytes", "stack_bytes",
 MEASURED = FIELDS[3:7]  # by ptxas
 # Static and dynamic shared memory of one block, bytes.
 SHARED_LIMIT = {"80": 163 * 1024, "90a": 227 * 1024, "100a": 227 * 1024}
-UPDATE = ("A change that is meant: scripts/kernel_budgets.py --update, commit "
+UPDATE = ("A change that is meant: scripts/kernel_budgets.py --update, scripts/register_doc.py, commit "
           "tests/cuda/kernel_budgets.csv, and say in docs/kernels/ what it gains.")
 
 
