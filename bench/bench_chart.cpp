@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "bench/bench_report.hpp"
 #include "bench/machine.hpp"
+#include "bench/svg.hpp"
 
 namespace tilefold::bench {
 
@@ -38,19 +38,7 @@ std::vector<Panel> panels_of(const CpuBenchReport& report) {
   return panels;
 }
 
-std::string text_at(double x, double y, int size, const char* anchor, const std::string& text) {
-  return fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, size,
-      anchor, text);
-}
-
-// 1, 2 or 5 times a power of ten: four to nine lines over the height.
-double grid_step(double top) {
-  const double power = std::pow(10, std::floor(std::log10(top / 4)));
-  for (const double factor : {5.0, 2.0})
-    if (factor * power <= top / 4) return factor * power;
-  return power;
-}
+using svg::text_at;
 
 class Chart {
  public:
@@ -107,8 +95,8 @@ class Chart {
     svg_ += text_at(left, y + 22, 12, "start",
                     fmt::format("{}, head dimension {}, {}", name(panel.dtype), panel.head_dim,
                                 panel.causal ? "causal" : "all keys"));
-    for (double value = 0; value < top; value += grid_step(top)) {
-      svg_ += horizontal(left, bottom - height_of(value), "#ddd", "none");
+    for (double value = 0; value < top; value += svg::axis_step(top)) {
+      svg_ += svg::horizontal(left, plot_width, bottom - height_of(value), "stroke=\"#ddd\"");
       svg_ +=
           text_at(left - 5, bottom - height_of(value) + 4, 10, "end", fmt::format("{:g}", value));
     }
@@ -126,14 +114,8 @@ class Chart {
                       fmt::format("{}", panel.rows[r]->shape.tokens));
     }
     svg_ += text_at(left + plot_width / 2.0, bottom + 29, 10, "middle", "tokens");
-    svg_ += horizontal(left, bottom - height_of(peak), "#222", "5 4");
-  }
-
-  static std::string horizontal(double x, double y, const char* colour, const char* dashes) {
-    return fmt::format(
-        "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" "
-        "stroke=\"{}\" stroke-dasharray=\"{}\"/>\n",
-        x, x + plot_width, y, y, colour, dashes);
+    svg_ += svg::horizontal(left, plot_width, bottom - height_of(peak),
+                            "stroke=\"#222\" stroke-dasharray=\"5 4\"");
   }
 
   const CpuBenchReport& report_;

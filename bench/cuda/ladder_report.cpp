@@ -7,6 +7,7 @@
 
 #include "bench/cuda/ladder_bench.hpp"
 #include "bench/machine.hpp"
+#include "bench/svg.hpp"
 
 namespace tilefold::bench {
 
@@ -53,11 +54,7 @@ constexpr int title_height = 66, columns = 2;
 constexpr std::array colours = {"#bbbbbb", "#8fb8de", "#93c47d", "#e69138", "#6d9eeb", "#3d6fb4",
                                 "#c27ba0", "#a64d79", "#0b5394", "#20324d", "#7f6000", "#38761d"};
 
-std::string text_at(double x, double y, int size, const char* anchor, const std::string& text) {
-  return fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, size,
-      anchor, text);
-}
+using svg::text_at;
 
 /// Bars on a logarithmic scale, 0.1 TFLOPS at the bottom: the rungs span four powers of ten.
 class LadderChart {
@@ -110,10 +107,7 @@ class LadderChart {
     svg_ += text_at(left, y + 22, 12, "start",
                     fmt::format("head dimension {}, {}", of.head_dim, mask_name(of)));
     for (double rate = bottom_rate; rate <= top_; rate *= 10) {
-      svg_ += fmt::format(
-          "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" "
-          "stroke=\"#ddd\"/>\n",
-          left, left + plot_width, bottom - height_of(rate), bottom - height_of(rate));
+      svg_ += svg::horizontal(left, plot_width, bottom - height_of(rate), "stroke=\"#ddd\"");
       svg_ += text_at(left - 5, bottom - height_of(rate) + 4, 10, "end", fmt::format("{:g}", rate));
     }
     std::vector<int> lengths;
