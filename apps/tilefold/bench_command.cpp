@@ -1,13 +1,15 @@
-// `tilefold bench cpu` and `tilefold bench forward`: speed, memory and skipped work, beside other
-// libraries.
+// `tilefold bench`: speed, memory and skipped work on the CPU, the forward on a GPU, and charts of
+// its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
-#include <fstream>
 
 #include "bench/bench_report.hpp"
 #include "bench/cuda/forward_figures.hpp"
+#include "bench/forward_grid.hpp"
+#include "bench/text_file.hpp"
 #include "command.hpp"
 #include "option_checks.hpp"
 #include "progress.hpp"
@@ -24,11 +26,15 @@ struct Arguments {
   bool quick = false, json = false;
 };
 
+// Files that cannot be written are told before minutes of measuring, and files that are there stay
+// until there is something to put in their place.
+void require_writable(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths)
+    if (!path.empty()) bench::require_writable(path);
+}
+
 void write_text(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text << std::flush))
-    throw Error(ErrorCode::file_io, fmt::format("{}: it cannot be written", path));
+  if (!path.empty()) bench::write_text(path, text);
 }
 
 std::string python_of(const Arguments& a) {
@@ -38,8 +44,7 @@ std::string python_of(const Arguments& a) {
 }
 
 void bench_cpu(const Arguments& a) {
-  // Files that cannot be written are told before minutes of measuring.
-  for (const std::string& path : {a.csv, a.svg}) write_text(path, "");
+  require_writable({a.csv, a.svg});
   bench::CpuBenchOptions options;
   options.dtypes.clear();
   for (const std::string& text : a.dtypes) {
@@ -65,24 +70,60 @@ void bench_cpu(const Arguments& a) {
 
 struct ForwardArguments {
   bench::ForwardOptions options;
-  std::string csv, dtype = "bf16";
+  std::string csv, svg, dtype = "bf16";
 };
 
+// A chart shows the grid; without it there is none to draw.
+void refuse_idle_chart(const ForwardArguments& a) {
+  const auto& sets = a.options.sets;
+  if (!a.svg.empty() && std::find(sets.begin(), sets.end(), "grid") == sets.end())
+    throw UsageError("--svg draws the grid: it needs grid among --set");
+  const auto& lengths = a.options.lengths;
+  if (!a.svg.empty() && *std::min_element(lengths.begin(), lengths.end()) > bench::grid_tokens)
+    throw UsageError(
+        fmt::format("--svg draws sequences up to {} tokens: --seq holds none", bench::grid_tokens));
+}
+
 void bench_forward(const ForwardArguments& a) {
+  refuse_idle_chart(a);
   bench::ForwardOptions options = a.options;
   options.dtype = a.dtype == "f16" ? DType::f16 : DType::bf16;
-  write_text(a.csv, "");
-  std::vector<bench::ForwardFigure> figures;
+  require_writable({a.csv, a.svg});
+  bench::ForwardReport report;
   {
     Progress progress("bench forward");
-    figures = bench::measure_forward(
+    report = bench::measure_forward(
         options, [&](double part, const std::string& next) { progress.update(part, next); });
   }
-  fmt::print("{}", bench::forward_table(figures));
-  if (a.csv.empty()) return;
-  std::string text = "# " + command_line() + "\n" + bench::forward_csv_header();
-  for (const bench::ForwardFigure& figure : figures) text += bench::forward_csv_row(figure);
+  fmt::print("{}", bench::forward_table(report.figures));
+  std::string text = bench::forward_csv_head(report.device, command_line());
+  for (const bench::ForwardFigure& figure : report.figures) text += bench::forward_csv_row(figure);
   write_text(a.csv, text);
+  if (a.svg.empty()) return;
+  bench::GridResults grid;
+  bench::add_results(grid, text, "bench forward");
+  bench::write_text(a.svg, bench::to_svg(grid));
+}
+
+struct ChartArguments {
+  std::vector<std::string> results;
+  std::string svg;
+};
+
+void bench_chart(const ChartArguments& a) {
+  bench::GridResults grid;
+  for (const std::string& file : a.results) bench::add_results(grid, bench::read_text(file), file);
+  bench::write_text(a.svg, bench::to_svg(grid));
+}
+
+void add_bench_chart(CLI::App& command) {
+  CLI::App* chart =
+      command.add_subcommand("chart", "Draws the grid of bench forward from its results");
+  const auto a = std::make_shared<ChartArguments>();
+  chart->add_option("results", a->results, "CSV of bench forward and of bench/peers/torch_sdpa.py")
+      ->required();
+  chart->add_option("--svg", a->svg, "The chart")->required();
+  chart->callback([a] { bench_chart(*a); });
 }
 
 void add_bench_forward(CLI::App& command) {
@@ -90,6 +131,7 @@ void add_bench_forward(CLI::App& command) {
   const auto a = std::make_shared<ForwardArguments>();
   bench::ForwardOptions& o = a->options;
   forward->add_option("--csv", a->csv, "Writes every figure, with the command");
+  forward->add_option("--svg", a->svg, "Draws the grid");
   forward->add_option("--set", o.sets, "grid, gqa, window, ragged")
       ->delimiter(',')
       ->capture_default_str()
@@ -107,7 +149,7 @@ void add_bench_forward(CLI::App& command) {
       ->check(CLI::IsMember({"bf16", "f16"}));
   forward->add_option("--runs", o.runs, "Launches of each point")
       ->capture_default_str()
-      ->check(whole_number(1, 1000));
+      ->check(whole_number(1, bench::most_launches));
   forward->callback([a] { bench_forward(*a); });
 }
 
@@ -137,6 +179,7 @@ void add_bench(CLI::App& tool) {
   cpu->add_flag("--json", a->json, "Prints one JSON object");
   cpu->callback([a] { bench_cpu(*a); });
   add_bench_forward(*command);
+  add_bench_chart(*command);
 }
 
 }  // namespace tilefold::cli

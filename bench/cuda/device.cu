@@ -1,8 +1,12 @@
 // bench/cuda/device.hpp over the CUDA runtime.
 #include "bench/cuda/device.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "bench/cuda/power_meter.hpp"
 #include "cuda/runtime/check.hpp"
 #include "cuda/runtime/device.hpp"
 #include "cuda/tile/element.cuh"
@@ -22,6 +26,28 @@ __global__ void spin(long long cycles) {
 }
 
 __global__ void rung_marker() {}
+
+struct CycleCount {
+  long long cycles, nanoseconds;
+};
+
+__device__ long long global_nanoseconds() {
+  long long now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+// One thread. Begins and ends at a step of the global timer, which may come only once in a
+// microsecond.
+__global__ void count_cycles(long long nanoseconds, CycleCount* count) {
+  const long long before = global_nanoseconds();
+  long long begin = before;
+  while (begin == before) begin = global_nanoseconds();
+  const long long first = clock64();
+  long long end = begin;
+  while (end - begin < nanoseconds) end = global_nanoseconds();
+  *count = {clock64() - first, end - begin};
+}
 
 // splitmix64 of the index, as tests/support/random.hpp draws them.
 __device__ unsigned long long mixed(unsigned long long index) {
@@ -48,6 +74,19 @@ __global__ void write_normal(void* data, Element element, long long count,
   }
 }
 
+/// The meter of the device that is current at the first call: a benchmark stays on one.
+const PowerMeter& power_meter() {
+  static const PowerMeter meter([] {
+    int device = 0;
+    char address[32] = "";
+    require_success(cudaGetDevice(&device), "asking for the current device");
+    require_success(cudaDeviceGetPCIBusId(address, sizeof address, device),
+                    "asking for the device's address");
+    return std::string(address);
+  }());
+  return meter;
+}
+
 /// Pairs of events, destroyed whatever happens between.
 class EventPairs {
  public:
@@ -68,6 +107,12 @@ class EventPairs {
   void stop(int pair) {
     require_success(cudaEventRecord(events_[2 * std::size_t(pair) + 1]), "recording an event");
   }
+  bool stopped(int pair) const {
+    const cudaError_t state = cudaEventQuery(events_[2 * std::size_t(pair) + 1]);
+    if (state != cudaErrorNotReady) require_success(state, "asking for an event");
+    if (state == cudaErrorNotReady) cudaGetLastError();
+    return state == cudaSuccess;
+  }
   double milliseconds(int pair) const {
     float elapsed = 0;
     require_success(cudaEventElapsedTime(&elapsed, events_[2 * std::size_t(pair)],
@@ -82,9 +127,12 @@ class EventPairs {
 
 }  // namespace
 
-DeviceDescription describe_device() {
+void require_device(const std::string& who) {
   if (const std::string& absence = cuda::device_report().absence; !absence.empty())
-    throw Error(ErrorCode::unsupported, "the ladder needs a CUDA device: " + absence);
+    throw Error(ErrorCode::unsupported, who + " needs a CUDA device: " + absence);
+}
+
+DeviceDescription describe_device() {
   int device = 0;
   cudaDeviceProp properties;
   require_success(cudaGetDevice(&device), "asking for the current device");
@@ -135,23 +183,69 @@ void fill_normal(void* device, Element element, std::int64_t count, std::uint64_
   require_success(cudaGetLastError(), "launching random numbers");
 }
 
-std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
-                                        const std::function<void(int run)>& launch) {
-  for (int i = 0; warm_up == WarmUp::three && i < 3; ++i) launch(i);
+namespace {
+
+// A card that has run at its power limit keeps a lower clock for a while, so that a point would
+// depend on the points before it: on an H200 the same kernel (D 128, 512, causal) gave 336 TFLOPS
+// after a rest, 296 right after long rows and 276 after a grid of D 64 (2026-11-30).
+constexpr std::chrono::milliseconds rest{400};
+// 5 ms at 2 GHz: longer than the host takes to queue a hundred launches and their events.
+constexpr long long spinning_cycles = 10'000'000;
+// Short beside the milliseconds in which a card changes its clock.
+constexpr long long counting_nanoseconds = 100'000;
+
+// The largest reading: the sensor lags by some milliseconds, and the queue begins with a card at
+// rest.
+std::optional<double> power_until_stopped(const EventPairs& events, int last) {
+  std::optional<double> largest;
+  while (!events.stopped(last)) {
+    if (const std::optional<double> watts = power_meter().watts())
+      largest = std::max(largest.value_or(0), *watts);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return largest;
+}
+
+void warm(WarmUp warm_up, const std::function<void(int run)>& launch) {
+  if (warm_up == WarmUp::none) return;
   wait_for_device();
+  std::this_thread::sleep_for(rest);
+  for (int i = 0; i < 3; ++i) launch(i);
+}
+
+double megahertz(const DeviceMemory& counted) {
+  CycleCount count{};
+  counted.copy_to(&count, sizeof count);
+  return 1e3 * double(count.cycles) / double(count.nanoseconds);
+}
+
+}  // namespace
+
+QueueFigures run_queue(WarmUp warm_up, int runs, const std::function<void(int run)>& launch) {
+  DeviceMemory counted(sizeof(CycleCount));
+  const auto count = [&](long long nanoseconds) {
+    count_cycles<<<1, 1>>>(nanoseconds, static_cast<CycleCount*>(counted.data()));
+    require_success(cudaGetLastError(), "launching the counting kernel");
+  };
   EventPairs events(runs);
-  // 5 ms at 2 GHz: longer than the host takes to queue some dozens of launches.
-  spin<<<1, 1>>>(10'000'000);
+  power_meter();  // opened here and not beside the queue
+  count(0);       // loaded here: while a kernel spins, loading another would wait for it
+  warm(warm_up, launch);
+  wait_for_device();
+  spin<<<1, 1>>>(spinning_cycles);
   require_success(cudaGetLastError(), "launching the spinning kernel");
   for (int run = 0; run < runs; ++run) {
     events.start(run);
     launch(run);
     events.stop(run);
   }
+  count(counting_nanoseconds);
+  QueueFigures figures;
+  figures.power_watts = power_until_stopped(events, runs - 1);
   wait_for_device();
-  std::vector<double> times;
-  for (int run = 0; run < runs; ++run) times.push_back(events.milliseconds(run));
-  return times;
+  for (int run = 0; run < runs; ++run) figures.milliseconds.push_back(events.milliseconds(run));
+  figures.clock_mhz = megahertz(counted);
+  return figures;
 }
 
 void mark_rung() {

@@ -3,12 +3,13 @@
 //
 //   DeviceMemory query(bytes);
 //   fill_normal(query.data(), Element::float16, count, 1);
-//   const std::vector<double> ms = queued_milliseconds(WarmUp::three, 20, [&](int run) { ... });
+//   const QueueFigures queue = run_queue(WarmUp::three, 20, [&](int run) { ... });
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ struct DeviceDescription {
   std::int64_t l2_bytes = 0;
 };
 
-/// Throws Error(unsupported) where there is no driver or no device.
+/// Throws Error(unsupported), "`who` needs a CUDA device" and the reason, where there is none.
+void require_device(const std::string& who);
+
+/// Of a device that is there.
 DeviceDescription describe_device();
 
 /// Bytes that can still be allocated.
@@ -60,14 +64,27 @@ void copy_rows_to_host(void* host, const void* device, std::size_t pitch, std::s
 void fill_normal(void* device, cuda::ladder::Element element, std::int64_t count,
                  std::uint64_t seed);
 
-/// Untimed launches before the timed ones.
+/// Before the timed launches: nothing, or a rest for the card and then three untimed launches. Card
+/// at rest, the clock is that of the kernel's own load and not of what ran before.
 enum class WarmUp { none, three };
 
-/// Milliseconds of each of `runs` launches on the default stream. All of them are queued behind a
-/// kernel that only spins, so that the host's own time stays out, and each has its own pair of
-/// events.
-std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
-                                        const std::function<void(int run)>& launch);
+/// What launches in a queue took, and the state that they left the card in.
+struct QueueFigures {
+  std::vector<double> milliseconds;   // of each launch
+  double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
+  std::optional<double> power_watts;  // largest reading while the queue ran; none without NVML
+};
+
+/// Times each of `runs` launches on the default stream. All of them are queued behind a kernel that
+/// only spins, so that the host's own time stays out, and each has its own pair of events. Behind
+/// the last a kernel counts the clock's cycles; meanwhile the host reads the power.
+QueueFigures run_queue(WarmUp warm_up, int runs, const std::function<void(int run)>& launch);
+
+/// The times of run_queue() alone.
+inline std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
+                                               const std::function<void(int run)>& launch) {
+  return run_queue(warm_up, runs, launch).milliseconds;
+}
 
 /// Launches an empty kernel named rung_marker, by which a profiler's log is cut into rungs.
 void mark_rung();

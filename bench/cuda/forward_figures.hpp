@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,24 @@ struct ForwardFigure {
   Launching launching;
   double median_ms = 0, fastest_ms = 0, slowest_ms = 0;
   double plan_microseconds = 0, run_microseconds = 0;  // of the host, median
+  double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
+  std::optional<double> power_watts;  // largest reading beside the launches; none without NVML
   double tflops() const { return median_ms > 0 ? point.flops() / median_ms / 1e9 : 0; }
 };
+
+struct ForwardReport {
+  std::string device;  // "NVIDIA H200"
+  std::vector<ForwardFigure> figures;
+};
+
+/// Of a point. The host queues them while a kernel spins for 5 ms: more would run as they come.
+inline constexpr int most_launches = 100;
 
 struct ForwardOptions {
   std::vector<std::string> sets{"grid"};
   std::vector<int> head_dims{64, 128, 256}, lengths{512, 1024, 2048, 4096, 8192, 16384};
   DType dtype = DType::bf16;
-  int runs = 20;
+  int runs = 20;  // 1 to most_launches
 };
 
 std::vector<ForwardPoint> forward_points(const ForwardOptions& options);
@@ -52,11 +63,12 @@ std::vector<int> log_uniform_lengths(int tokens, unsigned seed);
 
 /// Measures; `progress` hears the part done and the point that is next. Throws Error(unsupported)
 /// where there is no device.
-std::vector<ForwardFigure> measure_forward(
-    const ForwardOptions& options, const std::function<void(double, const std::string&)>& progress);
+ForwardReport measure_forward(const ForwardOptions& options,
+                              const std::function<void(double, const std::string&)>& progress);
 
-/// Columns of bench/results/*-forward.csv, and of the peers' files.
-std::string forward_csv_header();
+/// Device, date, commit, command; then the columns of bench/results/*-forward.csv. Older
+/// files end with run_us: readers go by the names.
+std::string forward_csv_head(const std::string& device, const std::string& command);
 std::string forward_csv_row(const ForwardFigure& figure);
 std::string forward_table(const std::vector<ForwardFigure>& figures);
 

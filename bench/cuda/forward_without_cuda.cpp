@@ -4,14 +4,11 @@
 
 namespace tilefold::bench {
 
-std::vector<ForwardFigure> measure_forward(const ForwardOptions&,
-                                           const std::function<void(double, const std::string&)>&) {
+ForwardReport measure_forward(const ForwardOptions&,
+                              const std::function<void(double, const std::string&)>&) {
   throw Error(ErrorCode::unsupported,
               "bench forward runs on a CUDA device and this tool was built without CUDA: "
               "configure with the preset cuda, which needs nvcc 13");
 }
-std::string forward_csv_header() { return {}; }
-std::string forward_csv_row(const ForwardFigure&) { return {}; }
-std::string forward_table(const std::vector<ForwardFigure>&) { return {}; }
 
 }  // namespace tilefold::bench

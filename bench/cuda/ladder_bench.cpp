@@ -266,11 +266,14 @@ class Sweep {
 
 LadderReport measure_ladder(const LadderOptions& options, const LadderProgress& progress,
                             const LadderSink& sink) {
-  describe_device();  // refuses first
+  require_device("the ladder");
   return Sweep(options, progress, sink).run();
 }
 
-std::string ladder_device() { return describe_device().name; }
+std::string ladder_device() {
+  require_device("the ladder");
+  return describe_device().name;
+}
 
 std::vector<std::string> rung_names(const LadderOptions& options) {
   std::vector<std::string> names;
@@ -279,7 +282,7 @@ std::vector<std::string> rung_names(const LadderOptions& options) {
 }
 
 void launch_each_rung(const LadderOptions& options) {
-  describe_device();
+  require_device("the ladder");
   const Shape shape = shapes_of(options).at(0);
   for (const Rung& rung : chosen_rungs(options)) {
     mark_rung();

@@ -15,6 +15,9 @@ namespace tilefold::bench {
 /// Which rungs are measured where none is named.
 enum class RungChoice { all, story };
 
+/// Timed launches of a rung: what the medians of docs/ladder.md are of.
+inline constexpr int most_runs = 20;
+
 /// The field's shapes: batch * length = tokens, heads * head_dim = hidden.
 struct LadderOptions {
   std::vector<int> sequences = {4096};
@@ -23,7 +26,7 @@ struct LadderOptions {
   std::vector<std::string> rungs;  // by name; none is `choice`
   RungChoice choice = RungChoice::all;
   int tokens = 16384, hidden = 2048;
-  int runs = 20;                       // at most; slow rungs get fewer, see timed_runs()
+  int runs = most_runs;                // at most; slow rungs get fewer, see timed_runs()
   double most_workspace_bytes = 20e9;  // a rung that needs more is skipped
   double time_limit_s = 0;             // rows that would begin later are skipped; 0: none
 };

@@ -5,9 +5,10 @@
                                       [--seq 512,...,16384] [--dtype bf16] [--runs 20] [--csv FILE]
 
 batch * length = 16384 and heads * head_dim = 2048; dense [batch, length, heads, head_dim] memory, causal
-and not. Random normal inputs, two sets in rotation (each larger than the L2 of an H200). Each time is the
-median of --runs launches that are queued behind a spinning kernel and timed by their own events: the method
-of `tilefold ladder`, so that the rows of one run on one machine compare. FLOPs are 4 * head_dim * pairs, all
+and not. Random normal inputs, two sets in rotation (each larger than the L2 of an H200). Each point begins
+after the card has rested 0.4 s and been warmed by three launches, since a card that has just run at its power
+limit keeps a lower clock. Each time is the median of --runs launches that are queued behind a spinning kernel
+and timed by their own events: the method of `tilefold bench forward` and `tilefold ladder`, so that the rows of one run on one machine compare. FLOPs are 4 * head_dim * pairs, all
 pairs or, causal, half of them. A backend that refuses a shape gives a comment line with its reason.
 
 Needs a CUDA build of PyTorch; nothing is downloaded. Exit code 5 without a device.
@@ -15,12 +16,14 @@ Needs a CUDA build of PyTorch; nothing is downloaded. Exit code 5 without a devi
 import argparse
 import datetime
 import sys
+import time
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 TOKENS, HIDDEN = 16384, 2048
+REST_SECONDS = 0.4  # as bench/cuda/device.cu, which says why
 BACKENDS = {"fa2": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 HEADER = "peer,dtype,batch,heads,hdim,seqlen_q,seqlen_k,causal,ms,fastest_ms,slowest_ms,tflops"
@@ -34,7 +37,10 @@ def make_set(batch, heads, length, head_dim, dtype):
 
 def queued_milliseconds(call, sets, runs):
     """Sorted times of `runs` launches. The spinning kernel holds the stream until all are queued."""
-    for warm_up in range(4):
+    call(sets[0])  # builds what the backend builds at its first call
+    torch.cuda.synchronize()
+    time.sleep(REST_SECONDS)
+    for warm_up in range(3):
         call(sets[warm_up % len(sets)])
     torch.cuda.synchronize()
     starts = [torch.cuda.Event(enable_timing=True) for _ in range(runs)]

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bench/cuda/device.hpp"
 #include "bench/cuda/forward/check.hpp"
 #include "bench/cuda/forward/timing.hpp"
 #include "tilefold/error.hpp"
@@ -45,6 +46,7 @@ int check(const std::vector<Kernel>& kernels) {
 }
 
 void time(const std::vector<Kernel>& kernels, Arguments arguments) {
+  tilefold::bench::require_device("forward_bench time");  // before a file is emptied for its rows
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> csv(nullptr, std::fclose);
   if (!arguments.csv.empty()) {
     csv.reset(std::fopen(arguments.csv.c_str(), "w"));

@@ -34,7 +34,7 @@ using testing::Random;
 /// Why no kernel can run here; empty where one can.
 std::string no_device() {
   try {
-    bench::describe_device();
+    bench::require_device("this test");
     return "";
   } catch (const Error& error) {
     return error.what();

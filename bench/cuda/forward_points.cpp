@@ -1,0 +1,72 @@
+// Which shapes `tilefold bench forward` measures, and what they cost.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "bench/cuda/forward_figures.hpp"
+#include "bench/forward_grid.hpp"
+
+namespace tilefold::bench {
+
+namespace {
+
+void add_grid(const ForwardOptions& options, std::vector<ForwardPoint>& points) {
+  for (int d : options.head_dims)
+    for (bool causal : {false, true})
+      for (int length : options.lengths)
+        points.push_back({"grid",
+                          std::vector<int>(std::size_t(std::max(1, grid_tokens / length)), length),
+                          grid_hidden / d, grid_hidden / d, d, causal, 0, options.dtype});
+}
+
+}  // namespace
+
+bool ForwardPoint::ragged() const {
+  return std::any_of(lengths.begin(), lengths.end(), [&](int l) { return l != lengths[0]; });
+}
+
+double ForwardPoint::flops() const {
+  double pairs = 0;
+  for (double n : lengths) {
+    double visible = causal ? n * n / 2 : n * n;
+    if (window > 0) {
+      const double whole = std::min<double>(n, window + 1);
+      visible = whole * (whole + 1) / 2 + (n - whole) * whole;
+    }
+    pairs += visible;
+  }
+  return 4 * pairs * query_heads * head_dim;
+}
+
+std::vector<int> log_uniform_lengths(int tokens, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int> lengths;
+  for (int left = tokens; left > 0; left -= lengths.back()) {
+    const double u = double(random() >> 11) * 0x1p-53;
+    lengths.push_back(std::min(left, int(16 * std::pow(1024.0, u))));
+  }
+  return lengths;
+}
+
+std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
+  std::vector<ForwardPoint> points;
+  const DType dtype = options.dtype;
+  for (const std::string& set : options.sets) {
+    if (set == "grid") add_grid(options, points);
+    if (set == "gqa")
+      for (int heads : {32, 64})
+        for (const auto& [batch, length] : {std::pair{1, 8192}, {16, 1024}, {64, 1024}})
+          points.push_back(
+              {"gqa", std::vector<int>(std::size_t(batch), length), heads, 8, 128, true, 0, dtype});
+    if (set == "window")
+      for (int window : {0, 4095})
+        points.push_back({"window", {32768}, 16, 16, 128, true, window, dtype});
+    if (set == "ragged")
+      for (bool causal : {false, true})
+        points.push_back(
+            {"ragged", log_uniform_lengths(65536, 2026), 16, 16, 128, causal, 0, dtype});
+  }
+  return points;
+}
+
+}  // namespace tilefold::bench
