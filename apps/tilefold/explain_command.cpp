@@ -63,7 +63,8 @@ void refuse_idle_options(const CLI::App& command, const ProblemArguments& p) {
       refuse("--batch", "does not go with --cu-seqlens-q, which holds the sequences");
   }
   if (pages) refuse("--key-length", "does not go with pages, whose table holds the lengths");
-  if (p.backend != "cuda") refuse("--device-lengths", "needs --backend cuda");
+  if (p.backend != "cuda")
+    refuse("--device-lengths", "needs --backend cuda: lengths on the device are for its kernels");
   if (!pages && p.cu_seqlens_q.empty() && p.cu_seqlens_k.empty() && p.query_lengths.empty() &&
       p.key_lengths.empty())
     refuse("--device-lengths", "needs lengths, borders or a page table");

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "command.hpp"
@@ -38,6 +39,16 @@ std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
   return text;
+}
+
+// "--backend: At Most 1 required but received 2" is what CLI11 says of an option given twice.
+std::string in_plain_words(const CLI::ParseError& error) {
+  constexpr std::string_view at_most = ": At Most 1 required but received ";
+  std::string text = one_line(error.what());
+  const auto at = text.find(at_most);
+  if (at == std::string::npos) return text;
+  return fmt::format("{} is given {} times: it takes one value", text.substr(0, at),
+                     text.substr(at + at_most.size()));
 }
 
 constexpr const char* exit_codes =
@@ -83,7 +94,7 @@ int run(int count, char** arguments) {
   } catch (const CLI::Success& asked) {  // --help and --version
     return tool.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return fail(ExitCode::usage, one_line(error.what()));
+    return fail(ExitCode::usage, in_plain_words(error));
   } catch (const UsageError& error) {
     return fail(ExitCode::usage, one_line(error.what()));
   } catch (const Exit& exit) {

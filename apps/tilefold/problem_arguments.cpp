@@ -243,6 +243,8 @@ void ProblemArguments::apply(Problem& problem, TensorStore& store) const {
   }
   if (partial) o.output = OutputKind::partial;
   if (batch_invariant) o.reproducibility = Reproducibility::batch_invariant;
+  if (threads != 0 && backend == "cuda")
+    throw UsageError("--threads is the CPU's: it would change nothing with --backend cuda");
   o.threads = threads;
   o.backend = choice<Backend>(
       backend, {{"auto", Backend::automatic}, {"cpu", Backend::cpu}, {"cuda", Backend::cuda}},

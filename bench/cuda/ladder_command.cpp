@@ -14,6 +14,7 @@
 
 #include "bench/cuda/ladder_bench.hpp"
 #include "bench/cuda/ladder_profile.hpp"
+#include "bench/text_file.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::bench {
@@ -30,13 +31,6 @@ struct Arguments {
 
 [[noreturn]] void refuse_file(const std::string& path) {
   throw Error(ErrorCode::file_io, path + " cannot be written: " + std::strerror(errno));
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) refuse_file(path);
 }
 
 /// Rows in a file as they come: what has been measured stays, whatever ends the program.
@@ -91,7 +85,7 @@ void run_profile(const Arguments& arguments, LadderOptions options, const char* 
   fmt::print("{}", to_table(counters));
   if (arguments.counters.empty()) return;
   const char* const mask = options.masks.at(0) == Visible::causal ? ", causal" : "";
-  write_file(arguments.counters,
+  write_text(arguments.counters,
              to_csv(counters, fmt::format("{}; {}; {} tokens, head dimension {}{}", command_line,
                                           ladder_device(), options.sequences.at(0),
                                           options.head_dims.at(0), mask)));
@@ -101,6 +95,8 @@ void run(const Arguments& arguments, const char* command_line, bool inside_tool,
          const MakeProgress& make_progress) {
   const LadderOptions options = chosen(arguments);
   if (arguments.once) return launch_each_rung(options);
+  for (const std::string& path : {arguments.csv, arguments.svg, arguments.counters})
+    if (!path.empty()) require_writable(path);
   CsvFile csv(arguments.csv, arguments.csv.empty() ? "" : csv_head(ladder_device(), command_line));
   LadderReport report;
   {
@@ -110,9 +106,30 @@ void run(const Arguments& arguments, const char* command_line, bool inside_tool,
   }
   fmt::print("{}", to_table(report));
   std::fflush(stdout);
-  if (!arguments.svg.empty()) write_file(arguments.svg, to_svg(report));
+  if (!arguments.svg.empty()) write_text(arguments.svg, to_svg(report));
   if (arguments.with_profile)
     run_profile(arguments, options, command_line, inside_tool, make_progress);
+}
+
+/// CLI11's own range lets nan pass.
+CLI::Validator seconds(double least, double most) {
+  const auto check = [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return fmt::format("'{}' is not a number from {:g} to {:g}", text, least, most);
+  };
+  return CLI::Validator(check, "");
+}
+
+/// A name that no rung has is told without a device; a build without CUDA knows no rungs.
+void refuse_unknown_rungs(const LadderOptions& options) {
+  try {
+    rung_names(options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_argument)
+      throw CLI::ValidationError("--rung", error.what());
+    throw;
+  }
 }
 
 /// An option that would change nothing, or a shape that is none, is a mistake of the caller's.
@@ -158,13 +175,14 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
   command.add_option("--hidden", options.hidden, "Heads times head dimension; default 2048")
       ->check(CLI::Range(64, 1 << 16));
   command
-      .add_option("--runs", options.runs,
-                  "Timed launches at most; slow rungs get fewer; the median counts; default 20")
-      ->check(CLI::Range(1, 1000));
+      .add_option(
+          "--runs", options.runs,
+          "Timed launches at most; slow rungs get fewer; the median counts; default and most 20")
+      ->check(CLI::Range(1, most_runs));
   command
       .add_option("--time-limit", options.time_limit_s,
                   "Seconds after which no further row is begun; default none")
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(seconds(1, 1e6));
   command.add_option("--csv", arguments->csv,
                      "Also write each row to this file, as it is measured");
   command.add_option("--svg", arguments->svg, "Also draw TFLOPS to this file");
@@ -177,6 +195,7 @@ void make_ladder_command(CLI::App& command, const char* (*command_line)(),
   const bool inside_tool = command.get_parent() != nullptr;
   command.callback([arguments, command_line, inside_tool, make_progress, &command] {
     refuse_nonsense(command, *arguments);
+    refuse_unknown_rungs(arguments->options);
     run(*arguments, command_line(), inside_tool, make_progress);
   });
 }

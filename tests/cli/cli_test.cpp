@@ -156,11 +156,43 @@ TEST_F(CliTest, LadderRefusesNonsense) {
   expect_error({"ladder", "--tokens", "-1"}, 2, "--tokens: Value -1 not in range 1 to 268435456");
   expect_error({"ladder", "--hidden", "0"}, 2, "--hidden: Value 0 not in range 64 to 65536");
   expect_error({"ladder", "--hidden", "100"}, 2, "100 is not a multiple of the head dimension 64");
-  expect_error({"ladder", "--runs", "0"}, 2, "--runs: Value 0 not in range 1 to 1000");
+  expect_error({"ladder", "--runs", "0"}, 2, "--runs: Value 0 not in range 1 to 20");
+  expect_error({"ladder", "--runs", "1000"}, 2, "--runs: Value 1000 not in range 1 to 20");
   expect_error({"ladder", "--sweep", "--seq", "512"}, 2, "--seq: does not go with --sweep");
   expect_error({"ladder", "--once", "--csv", "a.csv"}, 2, "--csv: does not go with --once");
-  expect_error({"ladder", "--time-limit", "-1"}, 2, "--time-limit: Value -1 not in range 1");
+  for (const char* limit : {"-1", "0", "nan", "inf", "soon"})
+    expect_error({"ladder", "--time-limit", limit}, 2, "is not a number from 1 to 1e+06");
   expect_error({"ladder", "--counters", "a.csv"}, 2, "--counters: needs --profile");
+}
+
+TEST_F(CliTest, LadderKnowsItsRungsWithoutADevice) {
+  expect_error({"ladder", "--rung", ""}, 2, "--rung: the text is empty");
+  if (json_of({"info", "--json"}).at("backends").size() == 1)
+    GTEST_SKIP() << "this build has no rungs";
+  expect_error({"ladder", "--rung", "nosuch"}, 2, "rung is 'nosuch': it must be one of naive, v1");
+  expect_error({"ladder", "--rung", "v1,nosuch", "--once"}, 2, "rung is 'nosuch'");
+}
+
+// One reason, wherever it is asked for; and the command that needs the device is named.
+TEST_F(CliTest, TheReasonForNoDeviceIsTheRightOne) {
+  const json info = json_of({"info", "--json"});
+  if (info.at("backends").size() == 1) GTEST_SKIP() << "this build has no CUDA backend";
+  const std::string absence = info.at("cuda_absence");
+  if (absence.empty()) GTEST_SKIP() << "this machine has a device";
+  if (info.at("cuda_searched").at("/dev/nvidiactl") == "no driver") {
+    EXPECT_EQ(absence, "no CUDA device: this machine has no CUDA driver");
+  }
+  expect_error({"bench", "forward"}, 5, "bench forward needs a CUDA device: " + absence);
+  expect_error({"ladder"}, 5, "the ladder needs a CUDA device: " + absence);
+  expect_error({"verify", "--backend", "cuda"}, 5, absence);
+}
+
+TEST_F(CliTest, OptionsWithoutEffectOrGivenTwiceAreRefused) {
+  expect_error({"explain", "--backend", "cuda", "--threads", "3"}, 2, "--threads is the CPU's");
+  expect_error({"explain", "--backend", "cpu", "--device-lengths"}, 2,
+               "--device-lengths needs --backend cuda");
+  expect_error({"explain", "--backend", "cuda", "--device-lengths", "--backend", "cpu"}, 2,
+               "--backend is given 2 times: it takes one value");
 }
 
 TEST_F(CliTest, ExplainPlansForCudaWithoutADevice) {
@@ -235,6 +267,34 @@ TEST_F(CliTest, BenchRefusesBeforeItMeasures) {
   expect_error({"bench", "cpu", "--threads", "-1"}, 2, "--threads");
   expect_error({"bench", "cpu", "--csv", "nowhere/a.csv"}, 4, "nowhere/a.csv");
   expect_error({"bench", "cpu", "--svg", "nowhere/a.svg"}, 4, "nowhere/a.svg");
+  expect_error({"bench", "forward", "--csv", "nowhere/a.csv"}, 4, "nowhere/a.csv");
+  expect_error({"bench", "forward", "--set", "gqa", "--svg", "a.svg"}, 2, "--svg draws the grid");
+  expect_error({"bench", "forward", "--seq", "32768", "--svg", "a.svg"}, 2, "--seq holds none");
+  expect_error({"bench", "forward", "--runs", "101"}, 2, "'101' is not a whole number");
+}
+
+TEST_F(CliTest, FilesOutliveARefusedBench) {
+  write_text("old.csv", "kept");
+  expect_error({"bench", "cpu", "--csv", "old.csv", "--svg", "nowhere/a.svg"}, 4, "nowhere/a.svg");
+  const json info = json_of({"info", "--json"});
+  if (info.at("backends").size() == 1 || !info.at("cuda_absence").get<std::string>().empty()) {
+    expect_error({"bench", "forward", "--csv", "old.csv", "--svg", "new.svg"}, 5, "CUDA");
+    expect_error({"ladder", "--csv", "old.csv", "--svg", "new.svg"}, 5, "CUDA");
+  }
+  EXPECT_EQ(read_text("old.csv"), "kept");
+  EXPECT_EQ(names(), Words{"old.csv"});
+}
+
+TEST_F(CliTest, BenchChartDrawsResults) {
+  const std::string results = TILEFOLD_RESULTS "2026-11-30-h200-forward.csv";
+  EXPECT_EQ(text_of({"bench", "chart", results, "--svg", "a.svg"}), "");
+  EXPECT_THAT(read_text("a.svg"), ::testing::StartsWith("<svg "));
+  expect_error({"bench", "chart", results}, 2, "--svg is required");
+  expect_error({"bench", "chart", "--svg", "a.svg"}, 2, "required");
+  expect_error({"bench", "chart", "missing.csv", "--svg", "a.svg"}, 4, "missing.csv");
+  write_text("text.csv", "hello\n");
+  expect_error({"bench", "chart", "text.csv", "--svg", "b.svg"}, 4, "text.csv: line 1 begins");
+  EXPECT_FALSE(exists("b.svg"));
 }
 
 }  // namespace

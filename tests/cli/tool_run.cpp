@@ -81,6 +81,8 @@ void ToolTest::write_text(const std::string& name, const std::string& text) cons
   std::ofstream(path(name), std::ios::binary) << text;
 }
 
+std::string ToolTest::read_text(const std::string& name) const { return text_of(path(name)); }
+
 std::vector<std::string> ToolTest::names() const {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory_))

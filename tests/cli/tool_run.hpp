@@ -27,6 +27,7 @@ class ToolTest : public ::testing::Test {
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
   void write_text(const std::string& name, const std::string& text) const;
+  std::string read_text(const std::string& name) const;
   /// Every name in the directory, sorted.
   std::vector<std::string> names() const;
 

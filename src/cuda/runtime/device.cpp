@@ -27,13 +27,22 @@ DeviceProperties properties_of(int device) {
   return p;
 }
 
+// CUDA calls a driver that is absent one that is too old.
+std::string absence_of(cudaError_t result) {
+  int driver = 0;
+  if (result == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver == 0)
+    return "no CUDA device: this machine has no CUDA driver";
+  return std::string("no CUDA device: ") + cudaGetErrorString(result);
+}
+
 DeviceReport ask() {
   DeviceReport report;
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result != cudaSuccess) {
     cudaGetLastError();
-    report.absence = std::string("no CUDA device: ") + cudaGetErrorString(result);
+    report.absence = absence_of(result);
     return report;
   }
   for (int device = 0; device < count; ++device) report.devices.push_back(properties_of(device));
