@@ -59,10 +59,14 @@ class Row {
   std::string place_;
 };
 
+bool is_one_of(const std::string& text, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
 bool of_the_grid(const Row& row, const GridPoint& point) {
   const int heads = row.whole({"heads_q", "heads"});
-  return row.find({"op"}).value_or("forward") == "forward" &&
-         row.find({"mode"}).value_or("queued") == "queued" &&
+  return is_one_of(row.find({"op"}).value_or("forward"), {"forward", "fwd"}) &&
+         is_one_of(row.find({"mode"}).value_or("queued"), {"queued", "burst10"}) &&
          row.find({"window"}).value_or("0") == "0" &&
          row.find({"heads_kv"}).value_or(std::to_string(heads)) == std::to_string(heads) &&
          heads * point.head_dim == grid_hidden && point.length > 0 && point.length <= grid_tokens &&

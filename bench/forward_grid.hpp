@@ -26,8 +26,9 @@ struct GridResults {
   std::vector<GridPoint> points;
 };
 
-/// Adds the rows of the grid in a file of `bench forward --csv` or bench/peers/torch_sdpa.py; its
-/// other rows stay out. Throws Error(file_format) that names `file` for text that is no such file.
+/// Adds the rows of the grid in a file of `bench forward --csv` or bench/peers/torch_sdpa.py, or of
+/// bench/results/*-peers.csv; other rows stay out. Throws Error(file_format) that names `file` for
+/// text that is no such file.
 void add_results(GridResults& grid, const std::string& text, const std::string& file);
 
 /// TFLOPS over the length: a panel a head dimension and mask, a line a contender. Throws

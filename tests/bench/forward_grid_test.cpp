@@ -52,6 +52,8 @@ TEST(ForwardGrid, PeersOfAnotherFileJoin) {
   add_results(grid, read_text(TILEFOLD_RESULTS "2026-11-30-h200-torch_sdpa.csv"), "torch.csv");
   EXPECT_EQ(grid.points.size(), 5u * 36u);
   EXPECT_THAT(to_svg(grid), HasSubstr(">cudnn</text>"));
+  GridResults others = grid_of(read_text(TILEFOLD_RESULTS "2026-11-30-h200-peers.csv"));
+  EXPECT_EQ(others.points.size(), 2u * 36u) << "cuDNN and FlashAttention-3 of another run";
 }
 
 const std::string head =
