@@ -33,7 +33,8 @@ def newest(folder, word, without=()):
     if not names:
         return [], []
     lines = names[-1].read_text().splitlines()
-    comments = [line[2:] for line in lines if line.startswith("#")]
+    # Results name the tool; a page shows what can be typed.
+    comments = [re.sub(r"(^|; )tilefold ", r"\1build/tilefold ", line[2:]) for line in lines if line.startswith("#")]
     return list(csv.DictReader(line for line in lines if not line.startswith("#"))), comments
 
 
