@@ -46,7 +46,6 @@ template <class Chosen> class Consumer {
       walk(slot);
       // A query tile that goes on in the next slot was walked to its end: this is another one.
       const Slot<Chosen>& following = take();
-      last_output();
       store(slot->assignment);
       release_slot();
       slot = &following;
@@ -99,24 +98,52 @@ template <class Chosen> class Consumer {
       walk_range(*slot);
   }
 
-  /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end.
+  /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end;
+  /// around them, tiles that no row of this warpgroup sees.
   __device__ __forceinline__ void walk_range(const Slot<Chosen>& slot) {
     const KeyRange all = slot.all[warpgroup_];
-    const int first = slot.assignment.first_tile;
-    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, first);
+    const KeyTiles own = slot.own[warpgroup_];
+    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, own.first);
     int tile = slot.assignment.last_tile - 1;
+    // The first tile has no turn, whether computed or passed by.
+    bool turn = own.first < own.last;
+#pragma unroll 1
+    for (; tile >= own.last; --tile, turn = true) pass_by(slot.assignment, tile, turn);
+    if (own.first == own.last) return pass_query();
     first_step(slot, tile--);
-    int stop = score::larger(all.end / tile_keys, first);
+    int stop = score::larger(all.end / tile_keys, own.first);
     for (;;) {
 #pragma unroll 1
       for (; tile >= stop; --tile) step<true>(slot, tile);
-      if (tile < first) break;
+      if (tile < own.first) break;
 #pragma unroll 1
       for (; tile >= lowest_whole; --tile) step<false>(slot, tile);
-      if (tile < first) break;
-      stop = first;
+      if (tile < own.first) break;
+      stop = own.first;
     }
     if (config.query_stages == 1) release_only_query();
+    last_output();
+#pragma unroll 1
+    for (; tile >= slot.assignment.first_tile; --tile) pass_by(slot.assignment, tile, true);
+  }
+
+  /// A query tile without rows of this warpgroup's.
+  __device__ __forceinline__ void pass_query() {
+    plan_.queries(warpgroup_).wait_full(query_at_);
+    release_former_query();
+    if (config.query_stages == 1) release_only_query();
+  }
+
+  /// A tile that the others compute: its turn, and its stages when they are there to be released.
+  __device__ __forceinline__ void pass_by(const Assignment& a, int tile, bool turn) {
+    plan_.keys().wait_full(key_at_);
+    if (lane_ == 0) plan_.keys().release(key_at_);
+    key_at_.advance();
+    if (turn) my_turn(), your_turn();
+    mend_values(a, tile);
+    plan_.values().wait_full(value_at_);
+    if (lane_ == 0) plan_.values().release(value_at_);
+    value_at_.advance();
   }
 
   /// Tiles that the scout found live, 32 a slot.
@@ -135,6 +162,7 @@ template <class Chosen> class Consumer {
       slot = &following;
     }
     if (config.query_stages == 1) release_only_query();
+    last_output();
   }
   /// Whether the next slot holds more of this query tile. The scout is never far behind.
   __device__ __forceinline__ bool goes_on() const {

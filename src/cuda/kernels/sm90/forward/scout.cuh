@@ -142,19 +142,16 @@ template <class Chosen> class Scout {
     Slot<Chosen>& to = slot();
     const Assignment& a = to.assignment;
     if (lane_ < config.consumers) {
-      // A warpgroup without rows does as the last one that has some: all must mend the same tiles
-      // of V.
-      const int with_rows = (a.work.rows - 1) / config.warpgroup_rows;
-      const int first = score::smaller(lane_, with_rows) * config.warpgroup_rows;
-      ForwardWork part = a.work;
-      part.first_row += first;
-      part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
-      KeyRange all = keys_of_all(params_.problem, a.sequence, part);
+      KeyRange all = keys_of_all(params_.problem, a.sequence, rows_of(a, lane_));
       // No tile is whole: then each is cut at both ends.
       if (all.begin == all.end || a.sequence.broken || a.splits_weights)
         all = {a.work.last_key, a.work.first_key};
       to.all[lane_] = all;
     }
+    __syncwarp();
+    if (config.formula == Formula::range && lane_ < config.consumers)
+      to.own[lane_] = own_tiles(a, lane_);
+    __syncwarp();
     if (params_.problem.pack == 1 && params_.problem.key_stride == 1)
       fill_consecutive(a);
     else
@@ -163,6 +160,25 @@ template <class Chosen> class Scout {
         return open_range(p, a.sequence,
                           query_of(p, a.sequence, a.work.kv_head, a.work.first_row + r).query);
       });
+  }
+  /// A warpgroup's rows. One without any does as the last that has some: all must mend the same tiles
+  /// of V.
+  __device__ __forceinline__ ForwardWork rows_of(const Assignment& a, int warpgroup) const {
+    const int with_rows = (a.work.rows - 1) / config.warpgroup_rows;
+    const int first = score::smaller(warpgroup, with_rows) * config.warpgroup_rows;
+    ForwardWork part = a.work;
+    part.first_row += first;
+    part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
+    return part;
+  }
+  /// The key tiles that a warpgroup's rows see; one where they see none, none without rows.
+  __device__ __forceinline__ KeyTiles own_tiles(const Assignment& a, int warpgroup) const {
+    const KeyRange wanted = keys_of(params_.problem, a.sequence, rows_of(a, warpgroup));
+    const KeyTiles own{
+        score::larger(wanted.begin / config.tile_keys, a.first_tile),
+        score::smaller((wanted.end + config.tile_keys - 1) / config.tile_keys, a.last_tile)};
+    if (warpgroup * config.warpgroup_rows >= a.work.rows) return {a.first_tile, a.first_tile};
+    return own.first < own.last ? own : KeyTiles{a.last_tile - 1, a.last_tile};
   }
   /// Rows that are consecutive queries of one head: their ranges move by the query stride.
   __device__ __forceinline__ void fill_consecutive(const Assignment& a) const {

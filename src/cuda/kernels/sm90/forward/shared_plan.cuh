@@ -41,8 +41,16 @@ struct Assignment {
   OutputPlace place;
 };
 
+/// Key tiles [first, last).
+struct KeyTiles {
+  int first, last;
+};
+
 template <class Chosen> struct Slot {
   Assignment assignment;
+  /// Of the assignment's key tiles, those that a row of the warpgroup sees; it passes the others by.
+  /// None only without rows.
+  KeyTiles own[Chosen::value.consumers];
   /// Keys that every row of a warpgroup sees: their tiles need no masks. {last, first} of the work
   /// where there are none, or every tile takes the long way.
   KeyRange all[Chosen::value.consumers];
