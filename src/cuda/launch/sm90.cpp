@@ -140,6 +140,14 @@ sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, con
   return staged ? sm90::OutputPath::box : sm90::OutputPath::direct;
 }
 
+/// Whether the last row tile of a list leaves warpgroups without rows that pass its keys by: such
+/// tiles are shorter than the others.
+bool has_idle_warpgroups(const ForwardConfig& c, const core::Geometry& geometry,
+                         const ForwardParams& p) {
+  const std::int64_t last = std::int64_t(geometry.max_query_length) * p.pack % c.tile_rows();
+  return c.passes_by() && last != 0 && last <= c.tile_rows() - ForwardConfig::warpgroup_rows;
+}
+
 void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   const ForwardConfig c = sm90::registry(kernel.index);
   const ForwardParams& p = site.launch.params;
@@ -157,8 +165,8 @@ void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   params.items = int(p.shape.items);
   params.order = sm90_order(site.geometry, p);
   const int blocks = std::min(params.items, site.multiprocessors);
-  const bool even =
-      p.work == nullptr && !site.geometry.lengths_on_device && params.order.section == 0;
+  const bool even = p.work == nullptr && !site.geometry.lengths_on_device &&
+                    params.order.section == 0 && !has_idle_warpgroups(c, site.geometry, p);
   params.turn = even ? sm90::Turn::fixed : sm90::Turn::counted;
   const TensorBox out = column_box(head_tensor(t.out), 16);  // a warp's rows
   params.output_path = output_path(c, p, out);

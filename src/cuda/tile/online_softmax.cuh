@@ -122,25 +122,21 @@ template <int rows> struct OnlineSoftmax {
     return top == -score::infinity<float>() ? 0.0f : top * c;
   }
 
-  /// Rows of very large scores take (s - top) * c; the others what they would have taken anyway.
+  /// Rows of very large scores take (s - top) * c; the others subtract 0, which changes no bit.
   template <int blocks, int groups>
   __device__ __forceinline__ void subtract_first(float (&scores)[blocks][groups][4],
                                                  Exponent<rows>& exponent) {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const bool exact = ::fabsf(exponent.shift[r]) < exact_shift;
+      const float first = exact ? 0.0f : top[r];
+      exponent.shift[r] = exact ? exponent.shift[r] : 0.0f;
 #pragma unroll
       for (int g = 0; g < groups; ++g) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float& s = scores[r / 2][g][r % 2 * 2 + e];
-          s = exact ? ::fmaf(s, exponent.factor, -exponent.shift[r])
-                    : (s - top[r]) * exponent.factor;
-        }
+        for (int e = 0; e < 2; ++e) scores[r / 2][g][r % 2 * 2 + e] -= first;
       }
-      exponent.shift[r] = 0.0f;
     }
-    exponent.factor = 1.0f;
   }
 };
 

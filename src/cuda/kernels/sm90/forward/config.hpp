@@ -38,6 +38,14 @@ struct ForwardConfig {
     return query_stages * consumers * query_bytes() + stages * (key_bytes() + value_bytes());
   }
 
+  /// Whether warpgroups pass by tiles that none of their rows sees, and start with half a tile
+  /// where they see no more. With three the outer ones see other tiles; two see almost the same,
+  /// and the questions cost more than they save (docs/kernels/forward_sm90.md).
+  TILEFOLD_HD constexpr bool passes_by() const {
+    return consumers == 3 && formula == Formula::range;
+  }
+  TILEFOLD_HD constexpr int narrow_keys() const { return (tile_keys / 2 + 15) / 16 * 16; }
+
   /// Assignments in flight: 3 where shared memory allows, so that short query tiles never wait for
   /// the next.
   TILEFOLD_HD constexpr int slots() const { return tile_bytes() <= 220 * 1024 ? 3 : 2; }

@@ -98,19 +98,32 @@ template <class Chosen> class Consumer {
       walk_range(*slot);
   }
 
-  /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end;
-  /// around them, tiles that no row of this warpgroup sees.
+  /// The query tile to its last output.
   __device__ __forceinline__ void walk_range(const Slot<Chosen>& slot) {
-    const KeyRange all = slot.all[warpgroup_];
-    const KeyTiles own = slot.own[warpgroup_];
-    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, own.first);
-    int tile = slot.assignment.last_tile - 1;
-    // The first tile has no turn, whether computed or passed by.
-    bool turn = own.first < own.last;
+    const Assignment& a = slot.assignment;
+    if constexpr (config.passes_by()) {
+      const OwnKeys own = slot.own[warpgroup_];
+      int tile = a.last_tile - 1;
+      // The first tile has no turn, whether computed or passed by.
+      bool turn = own.first < own.last;
 #pragma unroll 1
-    for (; tile >= own.last; --tile, turn = true) pass_by(slot.assignment, tile, turn);
-    if (own.first == own.last) return pass_query();
-    first_step(slot, tile--);
+      for (; tile >= own.last; --tile, turn = true) pass_by(a, tile, turn);
+      if (own.first == own.last) return pass_query();
+      walk_tiles(slot, own);
+#pragma unroll 1
+      for (tile = own.first - 1; tile >= a.first_tile; --tile) pass_by(a, tile, true);
+    } else {
+      walk_tiles(slot, {a.first_tile, a.last_tile, end_of_all});
+    }
+  }
+
+  /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end.
+  __device__ __forceinline__ void walk_tiles(const Slot<Chosen>& slot, const OwnKeys& own) {
+    const KeyRange all = slot.all[warpgroup_];
+    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, own.first);
+    int tile = own.last - 1;
+    first_step(slot, tile, own.end - tile * tile_keys <= config.narrow_keys());
+    --tile;
     int stop = score::larger(all.end / tile_keys, own.first);
     for (;;) {
 #pragma unroll 1
@@ -123,15 +136,12 @@ template <class Chosen> class Consumer {
     }
     if (config.query_stages == 1) release_only_query();
     last_output();
-#pragma unroll 1
-    for (; tile >= slot.assignment.first_tile; --tile) pass_by(slot.assignment, tile, true);
   }
 
   /// A query tile without rows of this warpgroup's.
   __device__ __forceinline__ void pass_query() {
     plan_.queries(warpgroup_).wait_full(query_at_);
     release_former_query();
-    if (config.query_stages == 1) release_only_query();
   }
 
   /// A tile that the others compute: its turn, and its stages when they are there to be released.
@@ -178,26 +188,38 @@ template <class Chosen> class Consumer {
     plan_.queries(warpgroup_).wait_full(query_at_);
   }
 
-  /// The first tile: nothing to overlap with yet.
-  __device__ __forceinline__ void first_step(const Slot<Chosen>& slot, int tile) {
+  /// The first tile: nothing to overlap with yet. `narrow`: its rows see the first half of it only.
+  __device__ __forceinline__ void first_step(const Slot<Chosen>& slot, int tile, bool narrow) {
     start();
     plan_.keys().wait_full(key_at_);
-    issue_scores();
-    release_former_query();
-    finish_scores<0>();
-    apply_formula(slot, tile);
-    softmax_.raise(scores_, c_);
-    softmax_.weigh(scores_, c_);
+    if (config.passes_by() && narrow) {
+      first_weights(slot, tile, reinterpret_cast<float(&)[config.narrow_keys() / 2]>(scores_));
+#pragma unroll
+      for (int i = config.narrow_keys() / 2; i < tile_keys / 2; ++i) scores_[i] = 0.0f;
+    } else {
+      first_weights(slot, tile, scores_);
+    }
     mend_values(slot.assignment, tile);
     if (slot.assignment.splits_weights) add_rests();
     pack();
+  }
+  template <int count> __device__ __forceinline__ void first_weights(const Slot<Chosen>& slot,
+                                                                     int tile,
+                                                                     float (&scores)[count]) {
+    issue_scores(scores);
+    release_former_query();
+    finish_scores<0>();
+    const TileMask<Chosen> mask(params_.problem, slot, first_row_, tile);
+    mask.hide(scores, warpgroup_);
+    softmax_.raise(scores, c_);
+    softmax_.weigh(scores, c_);
   }
 
   /// Scores of this tile beside the output of the tile before; the softmax runs under the latter.
   template <bool masked> __device__ __forceinline__ void step(const Slot<Chosen>& slot, int tile) {
     plan_.keys().wait_full(key_at_);
     my_turn();
-    issue_scores();
+    issue_scores(scores_);
     plan_.values().wait_full(value_at_);
     issue_output();
     your_turn();
@@ -221,7 +243,7 @@ template <class Chosen> class Consumer {
   __device__ __forceinline__ void changed_step(const Slot<Chosen>& slot, int tile, bool first) {
     if (first) start();
     plan_.keys().wait_full(key_at_);
-    issue_scores();
+    issue_scores(scores_);
     release_former_query();
     if (!first) {
       plan_.values().wait_full(value_at_);
@@ -263,23 +285,24 @@ template <class Chosen> class Consumer {
 
   // ---- the steps
 
-  /// S = Q K^T, issued and committed, not waited for.
-  __device__ __forceinline__ void issue_scores() {
+  /// S = Q K^T of the tile's first keys, as many as there are scores; issued and committed, not
+  /// waited for.
+  template <int count> __device__ __forceinline__ void issue_scores(float (&scores)[count]) {
     // The descriptors of a wide head fill more uniform registers than there are: made anew.
     const unsigned query = plan_.query(query_at_.stage, warpgroup_);
     const auto q = MatrixDescriptor::k_major(
         config.head_dim > 128 || changes ? ptx::address_again(query) : query);
     const auto k = MatrixDescriptor::k_major(plan_.key(key_at_.stage));
     constexpr ptx::Major along = ptx::Major::k;
-    ptx::pin(scores_);
+    ptx::pin(scores);
     ptx::wgmma_fence();
 #pragma unroll
     for (int i = 0; i < config.head_dim / 16; ++i) {
       const auto a = q.at_columns(i, config.warpgroup_rows), b = k.at_columns(i, tile_keys);
       if (i == 0)
-        Product::template shared<along, along, ptx::Sums::replace>(scores_, a, b);
+        Product::template shared<along, along, ptx::Sums::replace>(scores, a, b);
       else
-        Product::template shared<along, along, ptx::Sums::add>(scores_, a, b);
+        Product::template shared<along, along, ptx::Sums::add>(scores, a, b);
     }
     ptx::wgmma_commit();
   }
@@ -387,7 +410,7 @@ template <class Chosen> class Consumer {
   float scores_[tile_keys / 2];
   unsigned weights_[tile_keys / 16][4];
   float output_[config.value_dim / 2];
-  Softmax<tile_keys / 2> softmax_;
+  Softmax softmax_;
 };
 
 }  // namespace tilefold::cuda::sm90

@@ -25,7 +25,6 @@ template <class Chosen> class Epilogue {
  public:
   static constexpr ForwardConfig config = Chosen::value;
   using Output = float[config.value_dim / 2];
-  using Sums = Softmax<config.tile_keys / 2>;
 
   __device__ __forceinline__ Epilogue(const ForwardParams& params, const Assignment& assignment,
                                       int first_row)
@@ -37,7 +36,7 @@ template <class Chosen> class Epilogue {
         lane_(int(threadIdx.x % 32)) {}
 
   /// c and scale as the softmax had them: weights are exp2((s - top) * c), a score is s * scale.
-  __device__ __forceinline__ void store(Output& output, const Sums& softmax, float c,
+  __device__ __forceinline__ void store(Output& output, const Softmax& softmax, float c,
                                         float scale) const {
     const bool wide = wide_rows();
 #pragma unroll
@@ -55,7 +54,7 @@ template <class Chosen> class Epilogue {
   /// between two query tiles, where the tensor cores have nothing to do. `staging` is the
   /// warpgroup's own Q, which nobody reads any more: rows that are all inside leave from there by
   /// TMA, while the next query tile begins.
-  __device__ __forceinline__ void store_fast(Output& output, const Sums& softmax, float c,
+  __device__ __forceinline__ void store_fast(Output& output, const Softmax& softmax, float c,
                                              float scale, const Staging& staging) const {
     float factor[2], lse[2];
     bool empty = false;
@@ -63,8 +62,8 @@ template <class Chosen> class Epilogue {
     for (int r = 0; r < 2; ++r) {
       const float sum = quad_sum(softmax.sum[r]), top = softmax.top[r], shift = top * c;
       factor[r] = ptx::reciprocal(sum);
-      lse[r] =
-          (::fabsf(shift) < Sums::exact_shift ? shift * ln2 : top * scale) + ln2 * ptx::log2(sum);
+      lse[r] = (::fabsf(shift) < Softmax::exact_shift ? shift * ln2 : top * scale) +
+               ln2 * ptx::log2(sum);
       empty |= top == -score::infinity<float>() && sum == sum;
     }
     if (__any_sync(0xffffffffu, empty)) close_empty_rows(output, softmax, factor, lse);
@@ -81,7 +80,7 @@ template <class Chosen> class Epilogue {
 
   /// Rows without a visible key: 0, or NaN in a broken sequence, whatever hidden values left in
   /// their sums.
-  __device__ __forceinline__ void close_empty_rows(Output& output, const Sums& softmax,
+  __device__ __forceinline__ void close_empty_rows(Output& output, const Softmax& softmax,
                                                    float (&factor)[2], float (&lse)[2]) const {
     const float nan = __builtin_bit_cast(float, 0x7fc00000u);
 #pragma unroll
@@ -160,12 +159,12 @@ template <class Chosen> class Epilogue {
 
   /// Natural units. Weights were taken against the rounded top * c, so the part's maximum is that
   /// too; a sum of NaN keeps the part from looking empty.
-  static __device__ __forceinline__ fold::Part<float> part_of(const Sums& softmax, int r, float c,
-                                                              float scale) {
+  static __device__ __forceinline__ fold::Part<float> part_of(const Softmax& softmax, int r,
+                                                              float c, float scale) {
     const float sum = quad_sum(softmax.sum[r]), top = softmax.top[r], shift = top * c;
     if (sum != sum) return {sum, sum};
     if (top == -score::infinity<float>()) return fold::Part<float>::empty();
-    return {::fabsf(shift) < Sums::exact_shift ? shift * ln2 : top * scale, sum};
+    return {::fabsf(shift) < Softmax::exact_shift ? shift * ln2 : top * scale, sum};
   }
 
   __device__ __forceinline__ void store_part(const Output& output, int r, int in_tile,

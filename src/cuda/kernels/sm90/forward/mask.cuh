@@ -20,23 +20,21 @@ template <class Chosen> class TileMask {
         tile_begin_(tile * config.tile_keys),
         first_key_(tile_begin_ + 2 * int(threadIdx.x % 4)) {}
 
-  /// Hides the keys outside each row's range, at the end that cuts this tile.
-  __device__ __forceinline__ void hide(float (&s)[count], int warpgroup) const {
+  /// Hides the keys outside each row's range, of the tile's first keys as many as there are scores.
+  /// A bit a score: both ends of a range in one pass.
+  template <int n> __device__ __forceinline__ void hide(float (&s)[n], int warpgroup) const {
+    static_assert(n <= 64, "a row's scores are bits of a word");
     const KeyRange all = slot_.all[warpgroup];
-    if (tile_begin_ + config.tile_keys > all.end) {
-      const int limit[2] = {slot_.rows[row_].end - first_key_,
-                            slot_.rows[row_ + 8].end - first_key_};
+    if (tile_begin_ >= all.begin && tile_begin_ + config.tile_keys <= all.end) return;
+    unsigned seen[2];
 #pragma unroll
-      for (int i = 0; i < count; ++i)
-        s[i] = column(i) < limit[i / 2 % 2] ? s[i] : -score::infinity<float>();
+    for (int r = 0; r < 2; ++r) {
+      const RowKeys keys = slot_.rows[row_ + 8 * r];
+      seen[r] = scores_below(keys.end - first_key_) & ~scores_below(keys.begin - first_key_);
     }
-    if (tile_begin_ < all.begin) {
-      const int limit[2] = {slot_.rows[row_].begin - first_key_,
-                            slot_.rows[row_ + 8].begin - first_key_};
 #pragma unroll
-      for (int i = 0; i < count; ++i)
-        s[i] = column(i) >= limit[i / 2 % 2] ? s[i] : -score::infinity<float>();
-    }
+    for (int i = 0; i < n; ++i)
+      s[i] = seen[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1u ? s[i] : -score::infinity<float>();
   }
 
   /// Scales the scores and applies the changes; where `partial`, the mask program by element too.
@@ -61,8 +59,13 @@ template <class Chosen> class TileMask {
   }
 
  private:
-  /// Of score i, from the lane's first key.
-  static __device__ __forceinline__ constexpr int column(int i) { return 8 * (i / 4) + i % 2; }
+  /// Of a row's scores, those whose key lies less than `limit` behind the lane's first: it has two
+  /// of every eight keys.
+  static __device__ __forceinline__ unsigned scores_below(int limit) {
+    if (limit <= 0) return 0;
+    const int scores = limit / 8 * 2 + score::smaller(limit % 8, 2);
+    return scores >= 32 ? ~0u : (1u << scores) - 1u;
+  }
 
   const ForwardParams& params_;
   const Slot<Chosen>& slot_;

@@ -148,10 +148,11 @@ template <class Chosen> class Scout {
         all = {a.work.last_key, a.work.first_key};
       to.all[lane_] = all;
     }
-    __syncwarp();
-    if (config.formula == Formula::range && lane_ < config.consumers)
-      to.own[lane_] = own_tiles(a, lane_);
-    __syncwarp();
+    if constexpr (config.passes_by()) {
+      __syncwarp();
+      if (lane_ < config.consumers) to.own[lane_] = own_keys(a, lane_);
+      __syncwarp();
+    }
     if (params_.problem.pack == 1 && params_.problem.key_stride == 1)
       fill_consecutive(a);
     else
@@ -161,8 +162,8 @@ template <class Chosen> class Scout {
                           query_of(p, a.sequence, a.work.kv_head, a.work.first_row + r).query);
       });
   }
-  /// A warpgroup's rows. One without any does as the last that has some: all must mend the same tiles
-  /// of V.
+  /// A warpgroup's rows. One without any does as the last that has some: all must mend the same
+  /// tiles of V.
   __device__ __forceinline__ ForwardWork rows_of(const Assignment& a, int warpgroup) const {
     const int with_rows = (a.work.rows - 1) / config.warpgroup_rows;
     const int first = score::smaller(warpgroup, with_rows) * config.warpgroup_rows;
@@ -171,14 +172,15 @@ template <class Chosen> class Scout {
     part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
     return part;
   }
-  /// The key tiles that a warpgroup's rows see; one where they see none, none without rows.
-  __device__ __forceinline__ KeyTiles own_tiles(const Assignment& a, int warpgroup) const {
+  /// One tile where a warpgroup's rows see none.
+  __device__ __forceinline__ OwnKeys own_keys(const Assignment& a, int warpgroup) const {
+    if (warpgroup * config.warpgroup_rows >= a.work.rows) return {a.first_tile, a.first_tile, 0};
     const KeyRange wanted = keys_of(params_.problem, a.sequence, rows_of(a, warpgroup));
-    const KeyTiles own{
+    const OwnKeys own{
         score::larger(wanted.begin / config.tile_keys, a.first_tile),
-        score::smaller((wanted.end + config.tile_keys - 1) / config.tile_keys, a.last_tile)};
-    if (warpgroup * config.warpgroup_rows >= a.work.rows) return {a.first_tile, a.first_tile};
-    return own.first < own.last ? own : KeyTiles{a.last_tile - 1, a.last_tile};
+        score::smaller((wanted.end + config.tile_keys - 1) / config.tile_keys, a.last_tile),
+        wanted.end};
+    return own.first < own.last ? own : OwnKeys{a.last_tile - 1, a.last_tile, end_of_all};
   }
   /// Rows that are consecutive queries of one head: their ranges move by the query stride.
   __device__ __forceinline__ void fill_consecutive(const Assignment& a) const {
@@ -201,8 +203,6 @@ template <class Chosen> class Scout {
       to.rows[r] = keys;
     }
   }
-
-  static constexpr int end_of_all = 2147483647;
 
   const KernelParams& params_;
   const SharedPlan<Chosen>& plan_;

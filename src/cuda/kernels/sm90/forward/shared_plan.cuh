@@ -41,16 +41,17 @@ struct Assignment {
   OutputPlace place;
 };
 
-/// Key tiles [first, last).
-struct KeyTiles {
-  int first, last;
+inline constexpr int end_of_all = 2147483647;
+
+/// What the rows of one warpgroup see of an assignment's keys: tiles [first, last), keys below
+/// `end`. It passes the other tiles by. No tiles only without rows.
+struct OwnKeys {
+  int first, last, end;
 };
 
 template <class Chosen> struct Slot {
   Assignment assignment;
-  /// Of the assignment's key tiles, those that a row of the warpgroup sees; it passes the others by.
-  /// None only without rows.
-  KeyTiles own[Chosen::value.consumers];
+  OwnKeys own[Chosen::value.passes_by() ? Chosen::value.consumers : 1];
   /// Keys that every row of a warpgroup sees: their tiles need no masks. {last, first} of the work
   /// where there are none, or every tile takes the long way.
   KeyRange all[Chosen::value.consumers];

@@ -11,8 +11,8 @@
 
 namespace tilefold::cuda::sm90 {
 
-/// `count` scores of a thread: element i belongs to row i / 2 % 2 (tile/ptx/wgmma.cuh).
-template <int count> struct Softmax {
+/// Element i of a thread's scores belongs to row i / 2 % 2 (tile/ptx/wgmma.cuh).
+struct Softmax {
   static constexpr float exact_shift = OnlineSoftmax<2>::exact_shift;
 
   float top[2], sum[2];  // sums of this lane's weights: the quad's 4 are added at the end
@@ -26,7 +26,7 @@ template <int count> struct Softmax {
   }
 
   /// Moves `top` where the tile demands it.
-  __device__ __forceinline__ void raise(const float (&s)[count], float c) {
+  template <int count> __device__ __forceinline__ void raise(const float (&s)[count], float c) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       // Two chains: the maximum is bound by latency.
@@ -45,7 +45,7 @@ template <int count> struct Softmax {
   }
 
   /// Scores become weights.
-  __device__ __forceinline__ void weigh(float (&s)[count], float c) {
+  template <int count> __device__ __forceinline__ void weigh(float (&s)[count], float c) {
     float shift[2], even[2], odd[2];
     bool exact = true;
 #pragma unroll
@@ -55,7 +55,7 @@ template <int count> struct Softmax {
       even[r] = sum[r] * factor[r];
       odd[r] = 0.0f;
     }
-    if (!__all_sync(0xffffffffu, exact)) subtract_first(s, shift, c);
+    if (!__all_sync(0xffffffffu, exact)) subtract_first(s, shift);
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int r = i / 2 % 2;
@@ -81,16 +81,18 @@ template <int count> struct Softmax {
   }
 
  private:
-  /// Rows of very large scores take (s - top) * c; the others what they would have taken anyway.
-  static __device__ __forceinline__ float exponent(float s, float top, float shift, float c) {
-    return ::fabsf(shift) < exact_shift ? ::fmaf(s, c, -shift) : (s - top) * c;
-  }
-  __device__ __forceinline__ void subtract_first(float (&s)[count], float (&shift)[2],
-                                                 float& c) const {
+  /// Rows of very large scores take (s - top) * c; the others subtract 0, which changes no bit.
+  template <int count>
+  __device__ __forceinline__ void subtract_first(float (&s)[count], float (&shift)[2]) const {
+    float first[2];
 #pragma unroll
-    for (int i = 0; i < count; ++i) s[i] = exponent(s[i], top[i / 2 % 2], shift[i / 2 % 2], c);
-    shift[0] = shift[1] = 0.0f;
-    c = 1.0f;
+    for (int r = 0; r < 2; ++r) {
+      const bool exact = ::fabsf(shift[r]) < exact_shift;
+      first[r] = exact ? 0.0f : top[r];
+      shift[r] = exact ? shift[r] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) s[i] -= first[i / 2 % 2];
   }
 };
 
