@@ -222,10 +222,10 @@ inline void rescale_output(float* output, int value_dim, int lanes, __m512 facto
   }
 }
 
-/// A score may exceed state.max while its weight is below an eighth of the row's sum, and below
+/// A score may exceed state.max while its weight is below a sixteenth of the row's sum, and below
 /// e^8: a weight that counts is 1 and loses nothing when it is rounded (docs/numerics.md), and
 /// output, which lies in L2, is seldom rescaled.
-constexpr float max_headroom = 8.0f, max_share = 0.125f;
+constexpr float max_headroom = 8.0f, max_share = 0.0625f;
 
 /// The lanes whose maximum has to move to that of the tile.
 inline __mmask16 outgrown(const GroupState& state, __m512 tile_max, __m512 old_max,

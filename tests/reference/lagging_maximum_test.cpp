@@ -42,14 +42,14 @@ struct Rule {
   float slack(float sum) const { return std::clamp(std::log2(sum * share), 0.0f, most); }
 };
 constexpr Rule of_kernels[] = {
-    {"sm80", 1.0f / 8, 8, Renewed::before_each_tile},  // tile/online_softmax.cuh, settle()
-    {"sm80 columns", 1.0f / 8, 8, Renewed::when_a_block_settles},   // columns_compute.cuh
-    {"sm90", 1.0f / 8, 8, Renewed::after_a_move},                   // softmax.cuh, renew_slack()
-    {"cpu bf16", 1.0f / 8, 8 * log2_e, Renewed::before_each_tile},  // bf16_tile.hpp, outgrown()
+    {"sm80", 1.0f / 16, 8, Renewed::before_each_tile},  // tile/online_softmax.cuh, settle()
+    {"sm80 columns", 1.0f / 16, 8, Renewed::when_a_block_settles},   // columns_compute.cuh
+    {"sm90", 1.0f / 16, 8, Renewed::after_a_move},                   // softmax.cuh, renew_slack()
+    {"cpu bf16", 1.0f / 16, 8 * log2_e, Renewed::before_each_tile},  // bf16_tile.hpp, outgrown()
 };
 constexpr Rule whatever_its_share{"8, any share", 1e30f, 8, Renewed::after_a_move};
-constexpr Rule before_rescaling{"sum not rescaled", 1.0f / 8, 8, Renewed::before_rescaling};
-constexpr Rule a_sixteenth{"1/16, before each tile", 1.0f / 16, 8, Renewed::before_each_tile};
+constexpr Rule before_rescaling{"sum not rescaled", 1.0f / 16, 8, Renewed::before_rescaling};
+constexpr Rule an_eighth{"1/8, before each tile", 1.0f / 8, 8, Renewed::before_each_tile};
 const Rule& columns = of_kernels[1];
 
 using Rounding = float (*)(float);
@@ -308,18 +308,19 @@ TEST(LaggingMaximum, AfterAFlatStretchTwoJumpsBreakTheRulesThatForgetTheShare) {
   }
 }
 
-// The corner that an eighth leaves open: one weight, rounded at up to an eighth of the sum, in a
-// row that eager attention happens to have exactly, beside rows of small errors. A sixteenth closes
-// it.
-TEST(LaggingMaximum, AWeightJustBelowAnEighthIsTheWorstThatTheKernelsLeaveRounded) {
+// One weight just below the share, rounded, in a row that eager attention happens to have exactly,
+// beside rows of small errors: why the share is a sixteenth and not an eighth.
+TEST(LaggingMaximum, AWeightJustBelowTheShareKeepsTheRule) {
   std::vector<Rule> rules(std::begin(of_kernels), std::end(of_kernels));
-  rules.push_back(a_sixteenth);
+  rules.push_back(an_eighth);
+  double worst_of_an_eighth = 0;
   for (const Type& type : types) {
     const auto tallies = tally(one_jump, rules, type.round, 30);
-    for (std::size_t i = 0; i < rules.size(); ++i)
-      EXPECT_LE(tallies[i].worst, rules[i].share > a_sixteenth.share ? 1.5 : 0.9)
-          << rules[i].name << " " << type.name;
+    for (std::size_t i = 0; i < std::size(of_kernels); ++i)
+      EXPECT_LE(tallies[i].worst, 0.95) << rules[i].name << " " << type.name;
+    worst_of_an_eighth = std::max(worst_of_an_eighth, tallies.back().worst);
   }
+  EXPECT_GT(worst_of_an_eighth, 0.95) << "an eighth would do";
 }
 
 /// The output of a block's last row, computed beside the first `neighbours` rows.
@@ -387,7 +388,7 @@ void print_line(const Rule& rule) {
 TEST(LaggingMaximum, DISABLED_PrintTheTable) {
   for (const Rule& rule : with_the_wrong_ones()) print_line(rule);
   print_line({"1/4, before each tile", 1.0f / 4, 8, Renewed::before_each_tile});
-  print_line(a_sixteenth);
+  print_line(an_eighth);
   print_line({"every larger score", 1, 0, Renewed::before_each_tile});
 }
 

@@ -38,9 +38,9 @@ template <int rows> struct OnlineSoftmax {
   }
 
   /// How far a score may pass `top`, in the exponent, where the row's weights so far add up to
-  /// `sum`: until its own weight would be an eighth of that.
+  /// `sum`: until its own weight would be a sixteenth of that.
   static __device__ __forceinline__ float slack_of(float sum) {
-    return ::fminf(::fmaxf(ptx::log2(sum) - 3.0f, 0.0f), most_slack);
+    return ::fminf(::fmaxf(ptx::log2(sum) - 4.0f, 0.0f), most_slack);
   }
 
   /// Before a tile's weights: moves `top` where the tile demands it and rescales sums and output.
