@@ -257,7 +257,7 @@ void run(const Execution& execution, const Prepared& prepared, const Tensors& te
   plan.check_page_ids(execution, tensors);
   const ForwardLaunch launch = plan.bind(execution, tensors, workspace);
   plan.enqueue_lengths(launch, stream);
-  if (checks_values() && execution.geometry.lengths_on_device) check_device_values(plan, stream);
+  if (execution.geometry.lengths_on_device && checks_values()) check_device_values(plan, stream);
   plan.enqueue_forward(launch, execution, tensors, stream);
 }
 

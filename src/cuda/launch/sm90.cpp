@@ -151,6 +151,7 @@ bool has_idle_warpgroups(const ForwardConfig& c, const core::Geometry& geometry,
 void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   const ForwardConfig c = sm90::registry(kernel.index);
   const ForwardParams& p = site.launch.params;
+  if (p.shape.items == 0) return;
   const Tensors& t = site.tensors;
   const TensorView& value = core::value_of(t, site.options);
   sm90::KernelParams params{};
