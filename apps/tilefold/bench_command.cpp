@@ -147,6 +147,7 @@ void add_bench_forward(CLI::App& command) {
   forward->add_option("--dtype", a->dtype, "bf16 or f16")
       ->capture_default_str()
       ->check(CLI::IsMember({"bf16", "f16"}));
+  forward->add_flag("--power", o.power, "Measures power too: 0.2 s more of launches a point");
   forward->add_option("--runs", o.runs, "Launches of each point")
       ->capture_default_str()
       ->check(whole_number(1, bench::most_launches));

@@ -194,18 +194,6 @@ constexpr long long spinning_cycles = 10'000'000;
 // Short beside the milliseconds in which a card changes its clock.
 constexpr long long counting_nanoseconds = 100'000;
 
-// The largest reading: the sensor lags by some milliseconds, and the queue begins with a card at
-// rest.
-std::optional<double> power_until_stopped(const EventPairs& events, int last) {
-  std::optional<double> largest;
-  while (!events.stopped(last)) {
-    if (const std::optional<double> watts = power_meter().watts())
-      largest = std::max(largest.value_or(0), *watts);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return largest;
-}
-
 void warm(WarmUp warm_up, const std::function<void(int run)>& launch) {
   if (warm_up == WarmUp::none) return;
   wait_for_device();
@@ -228,8 +216,7 @@ QueueFigures run_queue(WarmUp warm_up, int runs, const std::function<void(int ru
     require_success(cudaGetLastError(), "launching the counting kernel");
   };
   EventPairs events(runs);
-  power_meter();  // opened here and not beside the queue
-  count(0);       // loaded here: while a kernel spins, loading another would wait for it
+  count(0);  // loaded here: while a kernel spins, loading another would wait for it
   warm(warm_up, launch);
   wait_for_device();
   spin<<<1, 1>>>(spinning_cycles);
@@ -241,11 +228,28 @@ QueueFigures run_queue(WarmUp warm_up, int runs, const std::function<void(int ru
   }
   count(counting_nanoseconds);
   QueueFigures figures;
-  figures.power_watts = power_until_stopped(events, runs - 1);
   wait_for_device();
   for (int run = 0; run < runs; ++run) figures.milliseconds.push_back(events.milliseconds(run));
   figures.clock_mhz = megahertz(counted);
   return figures;
+}
+
+std::optional<double> sustained_watts(double once, const std::function<void(int run)>& launch) {
+  constexpr double milliseconds = 200;
+  const int runs = int(milliseconds / once) + 1;
+  power_meter();  // opened here and not beside the launches
+  EventPairs events(1);
+  events.start(0);
+  for (int run = 0; run < runs; ++run) launch(run);
+  events.stop(0);
+  std::optional<double> largest;
+  while (!events.stopped(0)) {
+    if (const std::optional<double> watts = power_meter().watts())
+      largest = std::max(largest.value_or(0), *watts);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(rest);
+  return largest;
 }
 
 void mark_rung() {

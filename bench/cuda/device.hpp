@@ -70,14 +70,13 @@ enum class WarmUp { none, three };
 
 /// What launches in a queue took, and the state that they left the card in.
 struct QueueFigures {
-  std::vector<double> milliseconds;   // of each launch
-  double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
-  std::optional<double> power_watts;  // largest reading while the queue ran; none without NVML
+  std::vector<double> milliseconds;  // of each launch
+  double clock_mhz = 0;              // of a multiprocessor, right behind the last launch
 };
 
 /// Times each of `runs` launches on the default stream. All of them are queued behind a kernel that
 /// only spins, so that the host's own time stays out, and each has its own pair of events. Behind
-/// the last a kernel counts the clock's cycles; meanwhile the host reads the power.
+/// the last a kernel counts the clock's cycles.
 QueueFigures run_queue(WarmUp warm_up, int runs, const std::function<void(int run)>& launch);
 
 /// The times of run_queue() alone.
@@ -85,6 +84,11 @@ inline std::vector<double> queued_milliseconds(WarmUp warm_up, int runs,
                                                const std::function<void(int run)>& launch) {
   return run_queue(warm_up, runs, launch).milliseconds;
 }
+
+/// The largest power that NVML tells while launches follow each other for 0.2 s, as many as `once`,
+/// milliseconds, says: a queue that is timed ends before the sensor follows. None without NVML. The
+/// card rests afterwards.
+std::optional<double> sustained_watts(double once, const std::function<void(int run)>& launch);
 
 /// Launches an empty kernel named rung_marker, by which a profiler's log is cut into rungs.
 void mark_rung();

@@ -82,7 +82,7 @@ template <class Work> double host_microseconds(int runs, const Work& work) {
   return median(times);
 }
 
-/// Single launches: the clock behind the last of them, the largest power beside any.
+/// Single launches: the clock behind the last of them.
 QueueFigures time_launches(const ForwardOptions& options, Launching launching,
                            const std::function<void(int)>& launch) {
   if (launching == Launching::queued) return run_queue(WarmUp::three, options.runs, launch);
@@ -91,7 +91,6 @@ QueueFigures time_launches(const ForwardOptions& options, Launching launching,
     const QueueFigures one = run_queue(i == 0 ? WarmUp::three : WarmUp::none, 1, launch);
     all.milliseconds.push_back(one.milliseconds[0]);
     all.clock_mhz = one.clock_mhz;
-    all.power_watts = std::max(all.power_watts, one.power_watts);
   }
   return all;
 }
@@ -115,9 +114,9 @@ ForwardFigure measure(const ForwardPoint& point, const ForwardOptions& options) 
     figure.fastest_ms = *std::min_element(times.begin(), times.end());
     figure.slowest_ms = *std::max_element(times.begin(), times.end());
     figure.clock_mhz = queue.clock_mhz;
-    figure.power_watts = queue.power_watts;
     figure.plan_microseconds = host_microseconds(20, [&] { plan(first.problem); });
     figure.run_microseconds = host_microseconds(20, [&] { launch(0); });
+    if (options.power) figure.power_watts = sustained_watts(figure.median_ms, launch);
     wait_for_device();
   } catch (const Error& error) {
     figure.refusal = error.what();

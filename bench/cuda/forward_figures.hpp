@@ -36,7 +36,7 @@ struct ForwardFigure {
   double median_ms = 0, fastest_ms = 0, slowest_ms = 0;
   double plan_microseconds = 0, run_microseconds = 0;  // of the host, median
   double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
-  std::optional<double> power_watts;  // largest reading beside the launches; none without NVML
+  std::optional<double> power_watts;  // of 0.2 s of launches; none unasked or without NVML
   double tflops() const { return median_ms > 0 ? point.flops() / median_ms / 1e9 : 0; }
 };
 
@@ -53,6 +53,7 @@ struct ForwardOptions {
   std::vector<int> head_dims{64, 128, 256}, lengths{512, 1024, 2048, 4096, 8192, 16384};
   DType dtype = DType::bf16;
   int runs = 20;  // 1 to most_launches
+  bool power = false;
 };
 
 std::vector<ForwardPoint> forward_points(const ForwardOptions& options);
