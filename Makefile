@@ -20,10 +20,11 @@ build: dependencies  ## the release build, in build/
 bench: build  ## a quick measurement of this machine, beside the peers that are installed
 	@build/tilefold bench cpu --quick
 
-kernels: build  ## registers, spills, shared memory and CPU time of compile of every CUDA kernel
+kernels: build  ## registers, spills, shared memory, machine code and CPU time of every CUDA kernel
 	@cmake --build build --target tilefold_kernels_100a
 	@scripts/kernel_table.py
 	@scripts/kernel_budgets.py
+	@scripts/sass_check.py
 
 format: dependencies  ## rewrites every source as clang-format 14 does
 	@scripts/list_files.sh '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # The formula headers through nvcc and, from memory, through NVRTC; every kernel for 80, 90a and 100a,
-# held to its budget (scripts/kernel_budgets.py). No GPU is needed.
+# held to its budget (scripts/kernel_budgets.py), and the machine code of sm90's to what its speed
+# stands on (scripts/sass_check.py). No GPU is needed.
 #
 # Where no nvcc 13 can be had: skipped (exit 77), or failed under TILEFOLD_REQUIRE_CUDA=1, as in CI.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 tests/cuda/kernel_budgets_test.py
+tests/cuda/sass_check_test.py
 if ! nvcc=$(scripts/find_nvcc.sh); then
   echo "no nvcc 13: neither installed nor to be had from PyPI"
   [[ ${TILEFOLD_REQUIRE_CUDA-} == 1 ]] && exit 1
@@ -51,3 +53,4 @@ NVCC=$nvcc tests/cuda/kernel_budgets_test.py RealCompiler
 # Twice the limits: CI's machines are slow, and do other things too.
 scripts/kernel_table.py --build "$folder" --slack 2
 scripts/kernel_budgets.py --build "$folder"
+scripts/sass_check.py --build "$folder"
