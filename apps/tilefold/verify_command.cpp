@@ -19,7 +19,7 @@ namespace tilefold::cli {
 namespace {
 
 struct Arguments {
-  std::string backend = "cpu";
+  std::string backend = "cpu", family;
   int cases = 1000;
   std::uint64_t seed = 1;
   double work = testing::GeneratorLimits{}.work;
@@ -86,6 +86,9 @@ void verify(const Arguments& a) {
   options.cases = a.cases;
   options.seed = a.seed;
   options.limits.work = a.work;
+  if (!a.family.empty())
+    options.limits.family =
+        a.family == "sm90" ? testing::KernelFamily::sm90 : testing::KernelFamily::sm80;
   options.workers = a.workers;
   options.repeats = a.repeats;
   std::ostringstream json_report;
@@ -101,6 +104,7 @@ void verify(const Arguments& a) {
     const nlohmann::ordered_json object{{"backend", a.backend},
                                         {"cases", a.cases},
                                         {"seed", a.seed},
+                                        {"family", a.family},
                                         {"passed", summary.passed},
                                         {"failed", summary.failed},
                                         {"refused", summary.refused},
@@ -133,6 +137,10 @@ void add_verify(CLI::App& tool) {
   command->add_option("--seed", a->seed, "Problem i is drawn from seed + i")
       ->capture_default_str()
       ->check(whole_number(0));
+  command
+      ->add_option("--family", a->family,
+                   "Draws problems that this family of kernels takes: sm90 or sm80")
+      ->check(CLI::IsMember({"sm90", "sm80"}));
   command->add_option("--work", a->work, "Products of a problem, at most")
       ->capture_default_str()
       ->check(positive_number());
@@ -146,7 +154,7 @@ void add_verify(CLI::App& tool) {
       ->add_flag("--matrix", a->matrix,
                  "Each option on each family of kernels: right, or refused with a reason; --cases "
                  "of each (6), --work (3e5)")
-      ->excludes("--backend", "--repeat");
+      ->excludes("--backend", "--family", "--repeat");
   command->add_flag("--json", a->json, "Prints one JSON object");
   command->callback([a, command] { a->matrix ? print_matrix(*a, *command) : verify(*a); });
 }

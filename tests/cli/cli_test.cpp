@@ -121,6 +121,11 @@ TEST_F(CliTest, VerifyEndsInASummary) {
   for (const char* work : {"-1", "nan", "inf", "much"})
     expect_error({"verify", "--work", work}, 2, "is not a positive finite number");
   expect_error({"verify", "--seed", "99999999999999999999999"}, 2, "--seed");
+  for (const char* family : {"sm90", "sm80"})
+    EXPECT_THAT(text_of({"verify", "--family", family, "--cases", "5", "--work", "1e5"}),
+                EndsWith("verify: 5 cases from seed 1 on cpu: 5 passed, 0 failed, 0 refused\n"));
+  expect_error({"verify", "--family", "any"}, 2, "--family: any not in {sm90,sm80}");
+  expect_error({"verify", "--family", "sm90", "--matrix"}, 2, "--matrix");
 }
 
 TEST_F(CliTest, CudaIsUnsupportedWhereThereIsNone) {

@@ -4,8 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 #include <ostream>
 
 #include "core/geometry.hpp"
@@ -14,32 +12,12 @@
 #include "support/device_description.hpp"
 #include "support/in_order.hpp"
 #include "support/matrix_options.hpp"
+#include "support/only_kernels.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::testing {
 
 namespace {
-
-/// Only kernels of one family, while it lives; what was asked for before comes back.
-class OnlyKernels {
- public:
-  explicit OnlyKernels(const std::string& family) {
-    if (const char* asked = std::getenv(variable)) former_ = asked;
-    ::setenv(variable, family.c_str(), 1);
-  }
-  ~OnlyKernels() {
-    if (former_)
-      ::setenv(variable, former_->c_str(), 1);
-    else
-      ::unsetenv(variable);
-  }
-  OnlyKernels(const OnlyKernels&) = delete;
-  OnlyKernels& operator=(const OnlyKernels&) = delete;
-
- private:
-  static constexpr const char* variable = "TILEFOLD_CUDA_KERNELS";
-  std::optional<std::string> former_;
-};
 
 struct Column {
   std::string name, family;

@@ -83,6 +83,8 @@ class Builder {
     return n;
   }
   MemoryLayout layout(int rank, bool may_permute = true);
+  /// Of query, keys and values: rows on 16 bytes where the family wants them.
+  MemoryLayout input_layout(int rank);
   OutputView index_tensor(const std::vector<std::int64_t>& values, bool may_be_int64 = true);
   void fill_row(const OutputView& tensor, std::int64_t offset, int columns);
   bool hidden_from_all(int b, int first_key, int last_key);
@@ -98,6 +100,10 @@ class Builder {
   bool has(Feature feature, bool drawn) const {
     return limits_.demand ? limits_.demand->features.has(feature) : drawn;
   }
+  bool for_family() const { return limits_.family.has_value(); }
+  /// Fits what was drawn to what the family takes.
+  void family_types();
+  void family_sizes();
   /// Fits a plain problem's types, sizes and lengths to the demand.
   void demand_types();
   void demand_sizes();
@@ -130,6 +136,11 @@ void Builder::draw_types() {
   query_size_ = random_.one_of({0.2, 1.0, 1.0, 2.5});
   key_size_ = random_.one_of({0.2, 1.0, 1.0, 2.5});
   if (limits_.demand) demand_types();
+  if (for_family()) family_types();
+}
+
+void Builder::family_types() {
+  query_type_ = cache_type_ = value_type_ = random_.one_of({DType::f16, DType::bf16});
 }
 
 void Builder::demand_types() {
@@ -163,6 +174,25 @@ void Builder::draw_sizes() {
     page_size_ = random_.chance(0.3) ? random_.between(1, 192)
                                      : random_.one_of({1, 2, 4, 5, 8, 16, 16, 32, 64, 128, 192});
   if (limits_.demand) demand_sizes();
+  if (for_family()) family_sizes();
+}
+
+/// A multiple of 8; every other one fills a tile's columns.
+int draw_family_dim(Random& random, int limit) {
+  const int dim = random.chance(0.5) ? random.one_of({64, 96, 128, 192, 256})
+                                     : 8 * random.between(1, limit / 8);
+  return std::min(dim, limit);
+}
+
+void Builder::family_sizes() {
+  head_dim_ = draw_family_dim(random_, values_ == Values::huge ? 64 : 256);
+  value_dim_ = random_.chance(0.6) ? head_dim_ : draw_family_dim(random_, 256);
+  if (view_of_key_) value_dim_ = 8 * random_.between((head_dim_ + 15) / 16, head_dim_ / 8);
+  const double kind = random_.uniform();
+  const bool pages = limits_.family == KernelFamily::sm80 && kind < 0.3;
+  keys_ = pages ? Keys::paged : kind < 0.65 ? Keys::dense : Keys::ragged;
+  ragged_query_ = keys_ == Keys::ragged || random_.chance(pages ? 0.6 : 0.2);
+  page_size_ = pages ? random_.one_of({1, 5, 8, 16, 16, 32, 64, 128, 192}) : 0;
 }
 
 void Builder::demand_sizes() {
@@ -188,6 +218,13 @@ int draw_length(Random& random, int limit) {
                      : kind < 0.9  ? random.between(2, 200)
                                    : random.between(100, 6000);
   return std::min(length, limit);
+}
+
+/// As draw_length, and every fourth beside a border of tiles.
+int draw_family_length(Random& random, int limit) {
+  if (!random.chance(0.25)) return draw_length(random, limit);
+  const int border = random.one_of({16, 64, 80, 96, 112, 128, 128, 192, 256, 384, 512});
+  return std::min(border + random.between(-1, 1), limit);
 }
 
 void Builder::shrink_to_budget() {
@@ -233,8 +270,9 @@ void Builder::draw_lengths() {
   const int batch = random_.chance(0.01) ? 0 : random_.between(1, limits_.batch);
   sequences_.resize(std::size_t(batch));
   for (Sequence& s : sequences_) {
-    s.query_length = draw_length(random_, limits_.query_length);
-    s.key_length = draw_length(random_, limits_.key_length);
+    const auto draw = for_family() ? draw_family_length : draw_length;
+    s.query_length = draw(random_, limits_.query_length);
+    s.key_length = draw(random_, limits_.key_length);
     if (random_.chance(0.3)) s.key_length = std::max(s.key_length, s.query_length);
     if (random_.chance(0.15)) s.key_length = s.query_length;
   }
@@ -307,6 +345,7 @@ void Builder::draw_formula() {
   extent.key_rows =
       keys_ == Keys::dense && !sequences_.empty() ? at(0).key_rows : longest(&Sequence::key_length);
   extent.positions_are_indices = !options().positions;
+  extent.parts = for_family() ? FormulaParts::built_ins : FormulaParts::any;
   const std::int64_t stride = options().positions ? options().positions->key.stride : 1;
   for (const Sequence& s : sequences_)
     extent.key_positions = std::max(
@@ -344,6 +383,15 @@ MemoryLayout Builder::layout(int rank, bool may_permute) {
   if (random_.chance(0.5)) layout.padding = random_.between(1, 9);
   if (random_.chance(0.5)) layout.offset = random_.between(1, 9);
   return layout;
+}
+
+MemoryLayout Builder::input_layout(int rank) {
+  MemoryLayout drawn = layout(rank);
+  if (!for_family()) return drawn;
+  constexpr int elements = 8;  // 16 bytes of 16-bit elements
+  drawn.padding *= elements;
+  drawn.offset *= elements;
+  return drawn;
 }
 
 OutputView Builder::index_tensor(const std::vector<std::int64_t>& values, bool may_be_int64) {
@@ -398,7 +446,7 @@ void Builder::build_query() {
     if (!full || has(Feature::query_lengths, random_.chance(0.1)))
       tensors().query_lengths = index_tensor(lengths);
   }
-  query_ = drawn_.memory.allocate(query_type_, shape, layout(shape.size()));
+  query_ = drawn_.memory.allocate(query_type_, shape, input_layout(shape.size()));
   for (int b = 0; b < int(batch); ++b)
     for (int i = 0; i < at(b).query_length; ++i)
       for (int h = 0; h < heads_; ++h)
@@ -464,9 +512,10 @@ void Builder::write_key(int b, int j, const KeyPlace& key, const KeyPlace& value
 void Builder::build_dense_keys() {
   const std::int64_t batch = std::int64_t(sequences_.size());
   const std::int64_t rows = batch == 0 ? 0 : at(0).key_rows;
-  key_ = drawn_.memory.allocate(cache_type_, {batch, rows, kv_heads_, head_dim_}, layout(4));
+  key_ = drawn_.memory.allocate(cache_type_, {batch, rows, kv_heads_, head_dim_}, input_layout(4));
   if (!view_of_key_)
-    value_ = drawn_.memory.allocate(value_type_, {batch, rows, kv_heads_, value_dim_}, layout(4));
+    value_ =
+        drawn_.memory.allocate(value_type_, {batch, rows, kv_heads_, value_dim_}, input_layout(4));
   std::vector<std::int64_t> lengths;
   bool full = true;
   for (int b = 0; b < int(batch); ++b) {
@@ -487,9 +536,9 @@ void Builder::build_ragged_keys() {
   const std::int64_t total =
       borders.back() + (has(Feature::slack, random_.chance(0.3)) ? random_.between(1, 5) : 0);
   tensors().cu_seqlens_k = index_tensor(borders);
-  key_ = drawn_.memory.allocate(cache_type_, {total, kv_heads_, head_dim_}, layout(3));
+  key_ = drawn_.memory.allocate(cache_type_, {total, kv_heads_, head_dim_}, input_layout(3));
   if (!view_of_key_)
-    value_ = drawn_.memory.allocate(value_type_, {total, kv_heads_, value_dim_}, layout(3));
+    value_ = drawn_.memory.allocate(value_type_, {total, kv_heads_, value_dim_}, input_layout(3));
   for (int b = 0; b < int(sequences_.size()); ++b)
     for (int j = 0; j < at(b).key_length; ++j) {
       const std::int64_t row = at(b).key_begin + j;
@@ -561,7 +610,7 @@ void Builder::build_paged_keys() {
   const auto pool = [&](DType type, int columns) {
     const Extents shape = nhd ? Extents{pages_, page_size_, kv_heads_, columns}
                               : Extents{pages_, kv_heads_, page_size_, columns};
-    return drawn_.memory.allocate(type, shape, layout(4));
+    return drawn_.memory.allocate(type, shape, input_layout(4));
   };
   key_ = pool(cache_type_, head_dim_);
   if (!view_of_key_) value_ = pool(value_type_, value_dim_);
@@ -618,11 +667,13 @@ void Builder::build_bias() {
   const DType type = query_type_ == DType::f64
                          ? DType::f64
                          : random_.one_of({DType::f32, DType::f32, DType::f16, DType::bf16});
+  // Before the shape, and not beside it: compilers differ in which argument they draw first.
+  const MemoryLayout how = layout(4, false);
   const OutputView bias = drawn_.memory.allocate(
       type,
       {random_.chance(0.5) ? batch : 1, random_.chance(0.5) ? heads_ : 1,
        rows > 0 && random_.chance(0.2) ? 1 : rows, keys > 0 && random_.chance(0.1) ? 1 : keys},
-      layout(4, false));
+      how);
   // -1e30 stands for the finfo.min of frameworks: an ordinary number, not a hidden key.
   const double hole =
       type == DType::f16 || random_.chance(0.6) ? -std::numeric_limits<double>::infinity() : -1e30;

@@ -19,13 +19,19 @@
 
 namespace tilefold::testing {
 
+/// Families of tensor-core kernels whose problems can be drawn: f16 or bf16 over itself, head
+/// dimensions that are multiples of 8 up to 256, rows on 16 bytes, formulas of built-ins alone, no
+/// descales; paged keys for sm80 only. All else is drawn as ever.
+enum class KernelFamily { sm90, sm80 };
+
 /// Bounds on what is drawn. The work of a problem is the sum over its sequences of
 /// Hq * Sq * Sk * (Dqk + Dv + 40), about a nanosecond each in the reference.
 struct GeneratorLimits {
   double work = 3e6;
   int batch = 5, query_length = 300, key_length = 6000, head_dim = 1024;
-  std::optional<DType> query_dtype;  ///< drawn unless given
-  std::optional<Demand> demand;      ///< what the problem has, all else plain; drawn unless given
+  std::optional<DType> query_dtype;    ///< drawn unless given
+  std::optional<Demand> demand;        ///< what the problem has, all else plain; drawn unless given
+  std::optional<KernelFamily> family;  ///< draws what it takes; goes without the two above
 };
 
 struct RandomProblem {

@@ -94,7 +94,7 @@ Mask random_window(Random& random, const FormulaExtent& extent) {
 }
 
 Mask basic_mask(Random& random, const FormulaExtent& extent, RandomProblem& owner) {
-  switch (random.between(0, 10)) {
+  switch (random.between(0, extent.parts == FormulaParts::built_ins ? 6 : 10)) {
     case 0:
     case 1:
     case 2: return causal();
@@ -153,7 +153,13 @@ ScoreChange bias_change(Random& random, const FormulaExtent& extent, RandomProbl
 
 ScoreChange basic_change(Random& random, const FormulaExtent& extent, RandomProblem& owner) {
   const bool has_pairs = extent.query_rows > 0 && extent.key_rows > 0;
-  switch (random.between(0, extent.positions_are_indices && has_pairs ? 6 : 5)) {
+  const bool may_read_bias = extent.positions_are_indices && has_pairs;
+  if (extent.parts == FormulaParts::built_ins) {
+    const int kind = random.between(0, may_read_bias ? 2 : 1);
+    if (kind == 2) return bias_change(random, extent, owner);
+    return kind == 0 ? softcap(random.uniform(0.5, 20)) : alibi_change(random, extent, owner);
+  }
+  switch (random.between(0, may_read_bias ? 6 : 5)) {
     case 0: return softcap(random.uniform(0.5, 20));
     case 1: return alibi_change(random, extent, owner);
     case 2: return change(Distance{random.uniform(0, 0.1)}, "minus distance");

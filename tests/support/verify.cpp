@@ -28,15 +28,6 @@ OutputBytes outputs_of(const Tensors& tensors) {
   return bytes;
 }
 
-/// On CUDA every other problem has its lengths on the device. A bias that a formula reads at
-/// positions needs them on the host.
-LengthHome length_home(const RandomProblem& drawn) {
-  if (drawn.lengths_on_device)
-    return *drawn.lengths_on_device ? LengthHome::device : LengthHome::host;
-  const bool formula = drawn.problem.options.score.node() != nullptr;
-  return drawn.seed % 2 == 0 || formula ? LengthHome::host : LengthHome::device;
-}
-
 void run_with(RandomProblem& drawn, Backend backend, int threads) {
   drawn.poison_outputs();
   Problem problem = drawn.problem;
@@ -288,6 +279,14 @@ void count(const Outcome& outcome, VerifySummary& summary, std::ostream& report)
 }
 
 }  // namespace
+
+// A bias that a formula reads at positions needs them on the host.
+LengthHome length_home(const RandomProblem& drawn) {
+  if (drawn.lengths_on_device)
+    return *drawn.lengths_on_device ? LengthHome::device : LengthHome::host;
+  const bool formula = drawn.problem.options.score.node() != nullptr;
+  return drawn.seed % 2 == 0 || formula ? LengthHome::host : LengthHome::device;
+}
 
 ProblemVerdict check_problem(RandomProblem& drawn, Backend backend, int repeats) {
   ProblemVerdict verdict;

@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 
+#include "support/device_description.hpp"
 #include "support/problem_generator.hpp"
 
 namespace tilefold::testing {
@@ -51,6 +52,9 @@ using VerifyProgress = std::function<void(int done, int of)>;
 /// order of seeds whatever the number of workers, and the run goes on.
 VerifySummary verify(const VerifyOptions& options, std::ostream& report,
                      const VerifyProgress& progress = {});
+
+/// Where a CUDA run of the problem finds its lengths: every other one on the device.
+LengthHome length_home(const RandomProblem& drawn);
 
 /// One problem. An empty `fault` is a pass.
 struct ProblemVerdict {
