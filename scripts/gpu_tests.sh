@@ -1,23 +1,30 @@
 #!/usr/bin/env bash
 # Every test that needs a GPU, from a staged folder:
 #   scripts/gpu_tests.sh [STAGE] [--out FOLDER] [--kernels PREFIX] [--cases N] [--no-sanitize]
+#   scripts/gpu_tests.sh [STAGE] --soak SECONDS [--soak-seed S] [--out FOLDER] [--kernels PREFIX]
 #
 # STAGE (build/stage) holds bin/ and lib/. Programs write to FOLDER ($OUT/gpu_tests, or
 # build/gpu_tests): steps.txt, matrix.txt, one file a sanitizer tool, and summary.txt, the table that
 # ends the run. compute-sanitizer's four tools run beside the other steps. --kernels takes only
 # kernels whose names begin so ("sm80 bf16 d128") and leaves out the steps that need them all.
 # --cases: random problems of the largest step (2000). Sized for 240 s on 16 cores and one H200.
+#
+# --soak runs random problems of each family of tensor-core kernels and nothing else, chunk after
+# chunk, the families in turn, until the time is over. Seeds follow each other from S (1000001);
+# soak.txt gets a line a chunk, with the words that draw it again, and is never emptied.
 # Exit code 77 where there is no device, and the reason.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 stage=build/stage out=${OUT:+$OUT/gpu_tests} kernels='' cases=2000 sanitize=yes
+soak='' soak_seed=1000001
 out=${out:-build/gpu_tests}
 while (($#)); do
   case $1 in
-    --out | --kernels | --cases)
+    --out | --kernels | --cases | --soak | --soak-seed)
       (($# > 1)) || { echo "$1 needs a value" >&2; exit 2; }
-      printf -v "${1#--}" '%s' "$2"
+      variable=${1#--}
+      printf -v "${variable/-/_}" '%s' "$2"
       shift
       ;;
     --no-sanitize) sanitize=no ;;
@@ -28,6 +35,8 @@ while (($#)); do
   shift
 done
 [[ $cases =~ ^[1-9][0-9]*$ ]] || { echo "--cases is '$cases': a whole number from 1" >&2; exit 2; }
+[[ $soak =~ ^([1-9][0-9]*)?$ ]] || { echo "--soak is '$soak': seconds from 1" >&2; exit 2; }
+[[ $soak_seed =~ ^[0-9]{1,18}$ ]] || { echo "--soak-seed is '$soak_seed': a whole number" >&2; exit 2; }
 bin=$stage/bin tool=$stage/bin/tilefold
 [[ -x $tool ]] || { echo "$tool is not there: cmake --build build --target stage" >&2; exit 2; }
 export LD_LIBRARY_PATH=$PWD/$stage/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -113,7 +122,70 @@ await_sanitizers() {
   done
 }
 
+# The families whose kernels run here and are asked for.
+families=()
+for family in sm90 sm80; do
+  [[ $family == sm80 ]] || "$tool" info | grep -q 'compute capability 9\.0' || continue
+  [[ -z $kernels || $kernels == "$family"* ]] && families+=("$family")
+done
+
+# soak_chunk FAMILY SEED CASES WORK: into soak.txt, steps.txt where problems failed, and $counts.
+soak_chunk() {
+  local begin=$SECONDS file code words result
+  words="--family $1 --seed $2 --cases $3 --work $4"
+  file=$(mktemp)
+  # shellcheck disable=SC2086  # several words
+  TILEFOLD_CUDA_KERNELS=${kernels:-$1} timeout 300 "$tool" verify --backend cuda $words >"$file" 2>&1
+  code=$?
+  counts=$(sed -n 's/^verify: .* on cuda: //p' "$file")
+  result="${counts:-no summary, exit code $code}"
+  printf '%s kernels %s: verify %s: %s, %s s\n' "$(date -u +%FT%TZ)" "${kernels:-$1}" "$words" \
+    "$result" $((SECONDS - begin)) | tee -a "$out/soak.txt"
+  if ((code)) || [[ $counts != [1-9]* ]]; then
+    { echo "==== soak, $words"; cat "$file"; } >>"$out/steps.txt"
+    grep -a -m 3 -A 12 '^FAILED' "$file" || tail -n 5 "$file"
+    rm -f "$file"
+    return 1
+  fi
+  rm -f "$file"
+}
+
+# Pairs of chunks: 4000 small problems of each family, then 1000 of up to eight times the work.
+run_soak() {
+  local begin=$SECONDS seed=$soak_seed small=yes size work bad=0 passed=0 file
+  file=$(mktemp)
+  while ((SECONDS - begin < soak)); do
+    size=4000 work=3e6
+    [[ $small == yes ]] || size=1000 work=2.4e7
+    for family in "${families[@]}"; do
+      ((SECONDS - begin < soak)) || break
+      soak_chunk "$family" "$seed" "$size" "$work" || bad=$((bad + 1))
+      [[ ! $counts =~ ^([0-9]+)\ passed ]] || passed=$((passed + BASH_REMATCH[1]))
+      seed=$((seed + size))
+    done
+    [[ $small == yes ]] && small=no || small=yes
+  done
+  echo "$passed passed, $bad chunks failed; seeds from $soak_seed to $((seed - 1))" >"$file"
+  row "soak" "$( ((bad)) && echo FAILED || echo passed)" $((SECONDS - begin)) "$file"
+  rm -f "$file"
+}
+
+print_summary() {
+  {
+    printf '%-34s %-9s %6s  %s\n' step result time "last word"
+    printf '%s\n' "${rows[@]}"
+    echo "total $((SECONDS - whole)) s; ${#rows[@]} steps, $failed failed" \
+      "${kernels:+(only kernels named $kernels...)}"
+  } | tee "$out/summary.txt"
+}
+
 whole=$SECONDS
+if [[ -n $soak ]]; then
+  ((${#families[@]})) || { echo "no family to soak: --kernels is '$kernels'" >&2; exit 2; }
+  run_soak
+  print_summary
+  exit $((failed != 0))
+fi
 [[ $sanitize == no ]] || start_sanitizers
 if [[ -z $kernels ]]; then
   # Among them: graphs that are captured and replayed, poisoned memory, refusals of a run.
@@ -127,16 +199,15 @@ step "random problems" 150 "$tool" verify --backend cuda --cases $((cases * (${#
   "$tool" verify --backend cuda --cases $((cases / 2 + 1)) --seed 100001
 step "100 runs, the same bits" 120 "$tool" verify --backend cuda --cases 40 --seed 200001 \
   --work 3e5 --repeat 100
+for family in "${families[@]}"; do
+  step "1000 runs, the same bits, $family" 120 env TILEFOLD_CUDA_KERNELS="${kernels:-$family}" \
+    "$tool" verify --backend cuda --family "$family" --cases 20 --seed 300001 --work 1e5 --repeat 1000
+done
 step "handed cases" 60 "$tool" cases --backend cuda tests/cases/handed.jsonl
 layer=examples/data/gemma3_layer.safetensors
 step "attend, to the device and back" 60 "$tool" attend --backend cuda --query $layer:q \
   --key $layer:k --value $layer:v --causal --window 511 --check --out "$out/layer.safetensors:out"
 [[ $sanitize == no ]] || await_sanitizers
 
-{
-  printf '%-34s %-9s %6s  %s\n' step result time "last word"
-  printf '%s\n' "${rows[@]}"
-  echo "total $((SECONDS - whole)) s; ${#rows[@]} steps, $failed failed" \
-    "${kernels:+(only kernels named $kernels...)}"
-} | tee "$out/summary.txt"
+print_summary
 ((failed == 0))
