@@ -12,7 +12,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 # Quick refusals first, then what users build, then the slower witnesses.
-all=(format layers docs release headers misuse package cuda clang tidy asan tsan fuzz readme)
+all=(format layers docs release headers misuse package cuda asan tidy tsan fuzz readme)
 
 if [[ ${1-} == --list ]]; then printf '%s\n' "${all[@]}"; exit 0; fi
 stages=("$@")

@@ -40,7 +40,7 @@ TEST(ForwardGrid, TheCommittedResultsGiveTheCommittedChart) {
   EXPECT_EQ(grid.points.size(), 3u * 36u) << "tilefold, cuDNN, FlashAttention-2";
   const std::string drawn = to_svg(grid);
   EXPECT_EQ(count_of(drawn, "<polyline"), 3 * 6 + 3) << "a line a panel, and the legend";
-  EXPECT_THAT(drawn, HasSubstr("commit ba8adbf, NVIDIA H200"));
+  EXPECT_THAT(drawn, HasSubstr("NVIDIA H200 (driver 580.159.04), 2026-11-30, commit "));
   EXPECT_THAT(drawn, HasSubstr("prefers-color-scheme: dark"));
   EXPECT_EQ(drawn, read_text(TILEFOLD_IMAGES "forward.svg"))
       << "draw it again: build/tilefold bench chart bench/results/" << file

@@ -95,16 +95,34 @@ __device__ __forceinline__ void hide_outside(float (&scores)[blocks][groups][4],
   keep_only(scores, row, elements_below(end - first_key) & ~elements_below(begin - first_key));
 }
 
+/// Whether the mask, range and program together, leaves the key to a query of `queries`. Asked by a
+/// whole warp, a query a lane; built-in masks are the same for every head.
+__device__ __forceinline__ bool seen_by_any(const ForwardParams& params,
+                                            const SequenceInfo& sequence, const score::Place& place,
+                                            QueryRange queries, int key) {
+  const int position = key_position(params, sequence, key);
+#pragma unroll 1
+  for (int first = queries.first; first <= queries.last; first += 32) {
+    const int query = score::smaller(first + int(threadIdx.x % 32), queries.last);
+    const OpenKeyRange range = open_range(params, sequence, query);
+    const bool sees =
+        key >= range.begin && key < range.end &&
+        params.mask.program.answer(query_position(params, sequence, query), position, place).yes();
+    if (__any_sync(0xffffffffu, sees)) return true;
+  }
+  return false;
+}
+
 /// Of the keys [first, last), at most 128, the stretch from the first to the last that the mask
-/// program may leave some row of the sequence. Asked by a whole warp, a key a lane; built-in masks
-/// are the same for every head.
+/// leaves a query of the work's. Asked by a whole warp, a key a lane, of the program alone and by
+/// intervals; that may be blunt, so the ends are asked query by query.
 __device__ __forceinline__ KeyRange keys_seen_by_any(const ForwardParams& params,
-                                                     const SequenceInfo& sequence, int batch,
-                                                     int first, int last) {
-  const score::Interval queries =
-      positions_between(query_position(params, sequence, 0),
-                        query_position(params, sequence, sequence.query_length - 1));
-  const score::Place place = place_of(params, sequence, batch, 0);
+                                                     const SequenceInfo& sequence,
+                                                     const ForwardWork& work, int first, int last) {
+  const QueryRange own = queries_of(sequence, work);
+  const score::Interval queries = positions_between(query_position(params, sequence, own.first),
+                                                    query_position(params, sequence, own.last));
+  const score::Place place = place_of(params, sequence, work.sequence, 0);
   KeyRange seen{last, first};
 #pragma unroll 1
   for (int begin = first; begin < last; begin += 32) {
@@ -119,6 +137,12 @@ __device__ __forceinline__ KeyRange keys_seen_by_any(const ForwardParams& params
     seen.begin = score::smaller(seen.begin, begin + __ffs(int(lanes)) - 1);
     seen.end = begin + 32 - __clz(int(lanes));
   }
+#pragma unroll 1
+  while (seen.begin < seen.end && !seen_by_any(params, sequence, place, own, seen.begin))
+    ++seen.begin;
+#pragma unroll 1
+  while (seen.begin < seen.end && !seen_by_any(params, sequence, place, own, seen.end - 1))
+    --seen.end;
   return seen;
 }
 

@@ -91,15 +91,15 @@ template <class Chosen> class Loader {
   }
 
  private:
-  /// Values that a mask program hides from every row of the sequence stay unread too: 0 * NaN is
-  /// NaN. Asked only of tiles that the program must be read by element in.
+  /// Values that a mask program hides from every row of the block stay unread too: 0 * NaN is NaN.
+  /// Asked only of tiles that the program must be read by element in.
   __device__ __forceinline__ KeyRange wanted_values(int tile) const {
     KeyRange wanted = block_.wanted;
     if constexpr (config.formula == Formula::changed) {
       if (tile & 1) {
         const int first = tile / 2 * config.tile_keys;
         const KeyRange seen =
-            keys_seen_by_any(params_, sequence(), block_.work.sequence, first,
+            keys_seen_by_any(params_, sequence(), block_.work, first,
                              score::smaller(first + config.tile_keys, wanted.end));
         wanted = {score::larger(wanted.begin, seen.begin), score::smaller(wanted.end, seen.end)};
       }

@@ -377,8 +377,7 @@ template <class Chosen> class Consumer {
       const ForwardParams& p = params_.problem;
       const int end = score::smaller((tile + 1) * tile_keys, a.sequence.key_length);
       if (partial_ && !p.mask.program.everything()) {
-        const KeyRange seen =
-            keys_seen_by_any(p, a.sequence, a.work.sequence, tile * tile_keys, end);
+        const KeyRange seen = keys_seen_by_any(p, a.sequence, a.work, tile * tile_keys, end);
         values = {score::larger(values.begin, seen.begin), score::smaller(values.end, seen.end)};
       }
     }

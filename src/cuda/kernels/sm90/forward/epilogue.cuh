@@ -56,17 +56,18 @@ template <class Chosen> class Epilogue {
   /// TMA, while the next query tile begins.
   __device__ __forceinline__ void store_fast(Output& output, const Softmax& softmax, float c,
                                              float scale, const Staging& staging) const {
-    float factor[2], lse[2];
+    float factor[2], lse[2], sums[2];
     bool empty = false;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sum = quad_sum(softmax.sum[r]), top = softmax.top[r], shift = top * c;
+      sums[r] = sum;
       factor[r] = ptx::reciprocal(sum);
       lse[r] = (::fabsf(shift) < Softmax::exact_shift ? shift * ln2 : top * scale) +
                ln2 * ptx::log2(sum);
       empty |= top == -score::infinity<float>() && sum == sum;
     }
-    if (__any_sync(0xffffffffu, empty)) close_empty_rows(output, softmax, factor, lse);
+    if (__any_sync(0xffffffffu, empty)) close_empty_rows(output, softmax, sums, factor, lse);
     if (staging.map != nullptr) ptx::barrier_sync(staging.barrier, 128);  // all have left Q
     if (staging.map != nullptr && first_row_ + 16 <= work_.rows)
       store_box(output, factor, staging);
@@ -79,13 +80,14 @@ template <class Chosen> class Epilogue {
   static constexpr float ln2 = 0.693147182f;
 
   /// Rows without a visible key: 0, or NaN in a broken sequence, whatever hidden values left in
-  /// their sums.
+  /// their sums. `sums`: of whole rows, since a NaN key is one lane's of a quad.
   __device__ __forceinline__ void close_empty_rows(Output& output, const Softmax& softmax,
-                                                   float (&factor)[2], float (&lse)[2]) const {
+                                                   const float (&sums)[2], float (&factor)[2],
+                                                   float (&lse)[2]) const {
     const float nan = __builtin_bit_cast(float, 0x7fc00000u);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if (softmax.top[r] != -score::infinity<float>() || softmax.sum[r] != softmax.sum[r]) continue;
+      if (softmax.top[r] != -score::infinity<float>() || sums[r] != sums[r]) continue;
       factor[r] = 1.0f;
       lse[r] = sequence_.broken ? nan : -score::infinity<float>();
 #pragma unroll

@@ -30,7 +30,7 @@ template <class Chosen> class TileMask {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const RowKeys keys = slot_.rows[row_ + 8 * r];
-      seen[r] = scores_below(keys.end - first_key_) & ~scores_below(keys.begin - first_key_);
+      seen[r] = elements_below(keys.end - first_key_) & ~elements_below(keys.begin - first_key_);
     }
 #pragma unroll
     for (int i = 0; i < n; ++i)
@@ -59,14 +59,6 @@ template <class Chosen> class TileMask {
   }
 
  private:
-  /// Of a row's scores, those whose key lies less than `limit` behind the lane's first: it has two
-  /// of every eight keys.
-  static __device__ __forceinline__ unsigned scores_below(int limit) {
-    if (limit <= 0) return 0;
-    const int scores = limit / 8 * 2 + score::smaller(limit % 8, 2);
-    return scores >= 32 ? ~0u : (1u << scores) - 1u;
-  }
-
   const ForwardParams& params_;
   const Slot<Chosen>& slot_;
   int row_, tile_begin_, first_key_;
