@@ -42,7 +42,7 @@ inline constexpr ForwardConfig tiles[] = {
 
 }  // namespace candidates
 
-inline constexpr int sm80_candidate_count = 2;  // sm80_candidates.cmake reads this line
+inline constexpr int sm80_candidate_count = 2;  // TilefoldInstances.cmake reads this line
 static_assert(sm80_candidate_count * sizeof(cuda::sm80::ForwardConfig) ==
               sizeof(candidates::tiles));
 

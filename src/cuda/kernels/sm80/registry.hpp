@@ -40,7 +40,7 @@ inline constexpr TileChoice changed_tiles[] = {
 
 inline constexpr int plain_count = sizeof(plain_tiles) / sizeof(TileChoice);
 inline constexpr int changed_count = sizeof(changed_tiles) / sizeof(TileChoice);
-inline constexpr int registry_size = 30;  // instances.cmake reads this line
+inline constexpr int registry_size = 30;  // TilefoldInstances.cmake reads this line
 static_assert(registry_size == 2 * (plain_count + changed_count), "two types, two formulas");
 
 TILEFOLD_HD constexpr ForwardConfig config_of(HalfType type, Formula formula, const TileChoice& t) {

@@ -27,7 +27,7 @@ inline constexpr TileChoice changed_tiles[] = {
 
 inline constexpr int shapes = sizeof(range_tiles) / sizeof(TileChoice);
 static_assert(shapes == sizeof(changed_tiles) / sizeof(TileChoice));
-inline constexpr int registry_size = 24;  // instances.cmake reads this line
+inline constexpr int registry_size = 24;  // TilefoldInstances.cmake reads this line
 static_assert(registry_size == 4 * shapes, "two types, two formulas");
 
 TILEFOLD_HD constexpr ForwardConfig config_of(HalfType type, Formula formula, const TileChoice& t) {
