@@ -199,9 +199,7 @@ template <class Chosen> class Consumer {
     } else {
       first_weights(slot, tile, scores_);
     }
-    mend_values(slot.assignment, tile);
-    if (slot.assignment.splits_weights) add_rests();
-    pack();
+    pack_with_care(slot.assignment, tile);
   }
   template <int count> __device__ __forceinline__ void first_weights(const Slot<Chosen>& slot,
                                                                      int tile,
@@ -209,8 +207,7 @@ template <class Chosen> class Consumer {
     issue_scores(scores);
     release_former_query();
     finish_scores<0>();
-    const TileMask<Chosen> mask(params_.problem, slot, first_row_, tile);
-    mask.hide(scores, warpgroup_);
+    apply_formula(slot, tile, scores);
     softmax_.raise(scores, c_);
     softmax_.weigh(scores, c_);
   }
@@ -224,15 +221,13 @@ template <class Chosen> class Consumer {
     issue_output();
     your_turn();
     finish_scores<1>();
-    if constexpr (masked) apply_formula(slot, tile);
+    if constexpr (masked) apply_formula(slot, tile, scores_);
     softmax_.raise(scores_, c_);
     softmax_.weigh(scores_, c_);
     finish_output();
     if constexpr (masked) {
       rescale();
-      mend_values(slot.assignment, tile);
-      if (slot.assignment.splits_weights) add_rests();
-      pack();
+      pack_with_care(slot.assignment, tile);
     } else {
       pack();
       rescale();
@@ -253,13 +248,11 @@ template <class Chosen> class Consumer {
     } else {
       finish_scores<0>();
     }
-    apply_formula(slot, tile);
+    apply_formula(slot, tile, scores_);
     softmax_.raise(scores_, c_);
     softmax_.weigh(scores_, c_);
     rescale();
-    mend_values(slot.assignment, tile);
-    if (slot.assignment.splits_weights) add_rests();
-    pack();
+    pack_with_care(slot.assignment, tile);
   }
 
   __device__ __forceinline__ void store(const Assignment& a) {
@@ -341,6 +334,12 @@ template <class Chosen> class Consumer {
     for (int i = 0; i < tile_keys / 4; ++i)
       weights_[i / 4][i % 4] = ptx::pack<config.type>(scores_[2 * i], scores_[2 * i + 1]);
   }
+  /// The same of tiles whose V has rows that nobody sees, and of heads of few outputs.
+  __device__ __forceinline__ void pack_with_care(const Assignment& a, int tile) {
+    mend_values(a, tile);
+    if (a.splits_weights) add_rests();
+    pack();
+  }
   /// What the weights lose when they are rounded, multiplied first: V stays for the weights
   /// themselves.
   __device__ __forceinline__ void add_rests() {
@@ -363,10 +362,13 @@ template <class Chosen> class Consumer {
     for (int i = 0; i < config.value_dim / 2; ++i) output_[i] *= softmax_.factor[i / 2 % 2];
   }
 
-  __device__ __forceinline__ void apply_formula(const Slot<Chosen>& slot, int tile) {
+  /// Of the tile's first keys, as many as there are scores.
+  template <int count> __device__ __forceinline__ void apply_formula(const Slot<Chosen>& slot,
+                                                                     int tile,
+                                                                     float (&scores)[count]) {
     const TileMask<Chosen> mask(params_.problem, slot, first_row_, tile);
-    if constexpr (changes) mask.change(scores_, partial_);
-    mask.hide(scores_, warpgroup_);
+    if constexpr (changes) mask.change(scores, partial_);
+    mask.hide(scores, warpgroup_);
   }
 
   /// Rows of V that no row of the sequence may see become zeros: a weight of 0 does not make 0 of a

@@ -21,20 +21,14 @@ template <class Chosen> class TileMask {
         first_key_(tile_begin_ + 2 * int(threadIdx.x % 4)) {}
 
   /// Hides the keys outside each row's range, of the tile's first keys as many as there are scores.
-  /// A bit a score: both ends of a range in one pass.
   template <int n> __device__ __forceinline__ void hide(float (&s)[n], int warpgroup) const {
-    static_assert(n <= 64, "a row's scores are bits of a word");
     const KeyRange all = slot_.all[warpgroup];
     if (tile_begin_ >= all.begin && tile_begin_ + config.tile_keys <= all.end) return;
-    unsigned seen[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const RowKeys keys = slot_.rows[row_ + 8 * r];
-      seen[r] = elements_below(keys.end - first_key_) & ~elements_below(keys.begin - first_key_);
+      hide_outside(reinterpret_cast<float(&)[1][n / 4][4]>(s), r, first_key_, keys.begin, keys.end);
     }
-#pragma unroll
-    for (int i = 0; i < n; ++i)
-      s[i] = seen[i / 2 % 2] >> (i / 4 * 2 + i % 2) & 1u ? s[i] : -score::infinity<float>();
   }
 
   /// Scales the scores and applies the changes; where `partial`, the mask program by element too.
