@@ -11,9 +11,9 @@ the row that begins as ROWS says. --check writes nothing and fails where a page 
 """
 import argparse
 import pathlib
-import re
 import sys
 
+import page
 from ladder_doc import ROOT, geometric_mean, newest
 
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
@@ -116,10 +116,7 @@ def page_of(forward):
     path = ROOT / "docs/kernels/forward_sm90.md"
     text = path.read_text()
     for name in ("grid", "means", "heads"):
-        pattern = re.compile(f"(<!-- forward {name}: begin -->\n).*?(<!-- forward {name}: end -->)", re.S)
-        if not pattern.search(text):
-            sys.exit(f"{path} has no block '{name}'")
-        text = pattern.sub(lambda m, name=name: m[1] + getattr(forward, name)() + "\n" + m[2], text)
+        text = page.with_block(path, text, f"forward {name}", getattr(forward, name)())
     return path, text
 
 
@@ -141,11 +138,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     forward = Forward(args.results)
-    for path, text in (page_of(forward), readme_of(forward)):
-        if args.check and path.read_text() != text:
-            sys.exit(f"{path} does not say what {args.results} holds: run scripts/forward_doc.py")
-        if not args.check:
-            path.write_text(text)
+    page.settle(dict([page_of(forward), readme_of(forward)]), args.check, args.results, "forward_doc.py")
 
 
 if __name__ == "__main__":

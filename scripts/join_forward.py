@@ -8,14 +8,10 @@ Rows of PyTorch become peers `pytorch fa2` and `pytorch cudnn` under the columns
 both head the result. scripts/forward_doc.py reads it.
 """
 import csv
+import pathlib
 import sys
 
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    comments = [line for line in lines if line.startswith("#")]
-    return comments, list(csv.DictReader(line for line in lines if not line.startswith("#")))
+from ladder_doc import read_results
 
 
 def of_torch(row, columns):
@@ -31,8 +27,8 @@ def of_torch(row, columns):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    comments, ours = read(sys.argv[1])
-    peer_comments, peers = read(sys.argv[2])
+    comments, ours = read_results(pathlib.Path(sys.argv[1]))
+    peer_comments, peers = read_results(pathlib.Path(sys.argv[2]))
     columns = list(ours[0])
     print("\n".join(comments + peer_comments))
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")

@@ -16,12 +16,10 @@ built; needs target kernel_listing too. Exit status 1, with a line a breach, whe
 Under another nvcc than the budgets' the numbers of ptxas are not compared, and a line says so.
 """
 
-import argparse
-import csv
 import dataclasses
-import re
 import sys
 
+import budget_file
 import ptxas_report
 from ptxas_report import ROOT
 
@@ -44,23 +42,16 @@ class Golden:
 
 
 def read_golden(path=GOLDEN):
-    if not path.exists():
-        return Golden("", {})
-    lines = path.read_text().splitlines()
-    nvcc = re.search(r"nvcc ([\d.]+)", lines[0]).group(1)
+    nvcc, lines = budget_file.read(path)
     rows = {}
-    for row in csv.DictReader(lines[1:]):
+    for row in lines:
         row = {field: row[field] if field in FIELDS[:3] else int(row[field]) for field in FIELDS}
         rows[row["kernel"], row["arch"]] = row
     return Golden(nvcc, rows)
 
 
 def write_golden(golden, path=GOLDEN):
-    with path.open("w", newline="") as file:
-        file.write(f"# nvcc {golden.nvcc}; written by scripts/kernel_budgets.py --update\n")
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(golden.rows.values())
+    budget_file.write(path, golden.nvcc, "kernel_budgets.py", FIELDS, golden.rows.values())
 
 
 def actual_rows(units, listing):
@@ -170,17 +161,13 @@ def report(rows, breaches, golden, nvcc):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build", help="build folder, relative to the repository")
-    parser.add_argument("--update", action="store_true", help="write the budgets anew")
-    options = parser.parse_args()
-    build = (ROOT / options.build).resolve()
+    build, update = budget_file.options(__doc__.splitlines()[0])
     try:
         rows, breaches = measured(build)
     except ptxas_report.NoReport as missing:
         sys.exit(f"error: {missing}")
     nvcc, golden = ptxas_report.compiler_version(build), read_golden()
-    if options.update:
+    if update:
         golden = Golden(nvcc, rows)
         write_golden(golden)
     breaches += compare(rows, golden, nvcc == golden.nvcc)

@@ -14,7 +14,8 @@ import csv
 import math
 import pathlib
 import re
-import sys
+
+import page
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNMEASURED = "*Not yet measured on hardware.*"
@@ -26,16 +27,22 @@ COLOURS = ["#999999", "#8fb8de", "#5f9e54", "#e69138", "#c27ba0", "#3d6fb4", "#2
 AT = (64, 0, 4096)  # head dimension, causal, length: the shape of the tables
 
 
+def read_results(path):
+    """(comment lines, rows) of a file of bench/results."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+    return [line for line in lines if line.startswith("#")], list(rows)
+
+
 def newest(folder, word, without=()):
     """Rows and comments of the newest file of this kind."""
     names = [p for p in sorted(folder.glob("*.csv"))
              if word in p.name and not any(other in p.name for other in without)]
     if not names:
         return [], []
-    lines = names[-1].read_text().splitlines()
+    comments, rows = read_results(names[-1])
     # Results name the tool; a page shows what can be typed.
-    comments = [re.sub(r"(^|; )tilefold ", r"\1build/tilefold ", line[2:]) for line in lines if line.startswith("#")]
-    return list(csv.DictReader(line for line in lines if not line.startswith("#"))), comments
+    return rows, [re.sub(r"(^|; )tilefold ", r"\1build/tilefold ", line[2:]) for line in comments]
 
 
 def shape_of(row):
@@ -235,19 +242,10 @@ def main():
         blocks["traffic"] = traffic(ladder, counters, counted)
     if counters:
         blocks["counters"] = counter_table(counters)
-    page = args.page.read_text()
+    files[args.page] = args.page.read_text()
     for name, text in blocks.items():
-        pattern = re.compile(f"(<!-- ladder {name}: begin -->\n).*?(<!-- ladder {name}: end -->)", re.S)
-        if not pattern.search(page):
-            sys.exit(f"{args.page} has no block '{name}'")
-        page = pattern.sub(lambda match, text=text: match[1] + text + "\n" + match[2], page)
-    files[args.page] = page
-    for path, text in files.items():
-        if args.check and (not path.exists() or path.read_text() != text):
-            sys.exit(f"{path} does not say what {args.results} holds: run scripts/ladder_doc.py")
-        if not args.check:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
+        files[args.page] = page.with_block(args.page, files[args.page], f"ladder {name}", text)
+    page.settle(files, args.check, args.results, "ladder_doc.py")
 
 
 if __name__ == "__main__":

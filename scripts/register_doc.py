@@ -15,6 +15,7 @@ import argparse
 import re
 import sys
 
+import page
 from kernel_budgets import read_golden
 from ptxas_report import ROOT
 
@@ -86,29 +87,19 @@ def with_spills(path, text, budgets):
     return SPILLS.sub(sentence, text)
 
 
-def with_table(path, text, lines):
-    pattern = re.compile(r"(<!-- registers: begin -->\n).*?(<!-- registers: end -->)", re.S)
-    if not pattern.search(text):
-        sys.exit(f"{path} has no block 'registers'")
-    return pattern.sub(lambda match: match[1] + "\n".join(lines) + "\n" + match[2], text)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     budgets = Budgets()
     tables = {"docs/kernels/sm80.md": budgets.sm80(), "docs/kernels/forward_sm90.md": budgets.sm90()}
+    files = {}
     for path in sorted((ROOT / "docs").rglob("*.md")):
         name = str(path.relative_to(ROOT))
-        before = path.read_text()
-        text = with_spills(name, before, budgets)
+        files[path] = with_spills(name, path.read_text(), budgets)
         if name in tables:
-            text = with_table(name, text, tables[name])
-        if args.check and text != before:
-            sys.exit(f"{name} does not say what tests/cuda/kernel_budgets.csv holds: run scripts/register_doc.py")
-        if not args.check and text != before:
-            path.write_text(text)
+            files[path] = page.with_block(name, files[path], "registers", "\n".join(tables[name]))
+    page.settle(files, args.check, "tests/cuda/kernel_budgets.csv", "register_doc.py")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ tile_keys / 16 of the output. Under another nvcc than the budgets' R2UR is not c
 there is no disassembler (scripts/find_disassembler.sh) nothing is: a line says so.
 """
 
-import argparse
 import collections
 import concurrent.futures
-import csv
 import dataclasses
 import os
 import re
@@ -28,6 +26,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import budget_file
 import ptxas_report
 from ptxas_report import ROOT
 
@@ -181,19 +180,13 @@ def table(kernels):
 
 def read_golden(path=GOLDEN):
     """(nvcc, name -> R2UR)."""
-    if not path.exists():
-        return "", {}
-    lines = path.read_text().splitlines()
-    nvcc = re.search(r"nvcc ([\d.]+)", lines[0]).group(1)
-    return nvcc, {row["kernel"]: int(row["r2ur"]) for row in csv.DictReader(lines[1:])}
+    nvcc, rows = budget_file.read(path)
+    return nvcc, {row["kernel"]: int(row["r2ur"]) for row in rows}
 
 
 def write_golden(nvcc, kernels, path=GOLDEN):
-    with path.open("w", newline="") as file:
-        file.write(f"# nvcc {nvcc}; written by scripts/sass_check.py --update\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(FIELDS)
-        writer.writerows((k.name, k.r2ur) for k in kernels if k.is_range)
+    rows = [{"kernel": k.name, "r2ur": k.r2ur} for k in kernels if k.is_range]
+    budget_file.write(path, nvcc, "sass_check.py", FIELDS, rows)
 
 
 def disassembler():
@@ -244,22 +237,18 @@ def report(kernels, found, golden_nvcc, nvcc):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build", help="build folder, relative to the repository")
-    parser.add_argument("--update", action="store_true", help="write the budgets anew")
-    options = parser.parse_args()
-    build = (ROOT / options.build).resolve()
+    build, update = budget_file.options(__doc__.splitlines()[0])
     folder = disassembler()
     if folder is None:
         print("skipped: machine code of the sm90 kernels: no cuobjdump and nvdisasm, neither "
               "installed nor to be had from PyPI")
-        sys.exit(1 if options.update else 0)
+        sys.exit(1 if update else 0)
     try:
         kernels = kernels_of(build, folder)
     except ptxas_report.NoReport as missing:
         sys.exit(f"error: {missing}")
     nvcc = ptxas_report.compiler_version(build)
-    if options.update:
+    if update:
         write_golden(nvcc, kernels)
     golden_nvcc, budgets = read_golden()
     found = list(breaches(kernels, budgets, nvcc == golden_nvcc))
