@@ -221,10 +221,9 @@ void add_last_columns(const Operands& operands, int chunks, int columns, const S
       _mm512_store_ps(copy(c, i), _mm512_load_ps(whole[i] + c * group_lanes));
 }
 
-void add_outputs(const void* weights, const TileRows& values, const void* packed_values,
-                 float* output) {
-  const auto* header = static_cast<const Groups*>(weights);
-  const auto* pairs = static_cast<const std::uint32_t*>(weights) + bf16::header_dwords;
+/// Of one part of the weights, which begins at `pairs`.
+void add_part(const Groups* header, const std::uint32_t* pairs, const TileRows& values,
+              const void* packed_values, float* output) {
   const auto* value_blocks = static_cast<const std::uint32_t*>(packed_values);
   const int chunks = divide_up(values.rows, chunk);
   const int whole_tiles = values.columns / tile_rows, rest = values.columns % tile_rows;
@@ -254,6 +253,15 @@ void add_outputs(const void* weights, const TileRows& values, const void* packed
     for_block_pairs(1, header->count, [&]<int left, int right>(int, int g) {
       add_last_columns<right>(operands(whole_tiles, g), chunks, rest, sums(whole_tiles, g));
     });
+}
+
+void add_outputs(const void* weights, const TileRows& values, const void* packed_values,
+                 float* output) {
+  const auto* header = static_cast<const Groups*>(weights);
+  const auto* pairs = static_cast<const std::uint32_t*>(weights) + bf16::header_dwords;
+  for (int part = 0; part < header->parts; ++part)
+    add_part(header, pairs + part * groups_ * bf16::group_weight_dwords, values, packed_values,
+             output);
 }
 
 void pack_key_blocks(const TileRows& rows, std::uint32_t* packed) {
@@ -320,7 +328,7 @@ class Bf16AmxKernel final : public TileKernel<float> {
            sizeof(std::uint32_t);
   }
   std::size_t weight_bytes() const override {
-    return bf16::bytes_of_blocks(groups_ * bf16::max_tile_keys / chunk);
+    return bf16::bytes_of_blocks(2 * groups_ * bf16::max_tile_keys / chunk);
   }
   void pack_query(const TileRows& rows, void* packed) const override {
     bf16::pack_query(rows, groups_, packed);
@@ -336,8 +344,8 @@ class Bf16AmxKernel final : public TileKernel<float> {
     compute_scores(packed_query, keys, packed_keys, scale, scores);
   }
   void absorb(float* scores, int keys, int value_dim, const RowState<float>& state,
-              void* weights) const override {
-    bf16::absorb(scores, keys, value_dim, lanes_, state, weights);
+              WeightParts parts, void* weights) const override {
+    bf16::absorb(scores, keys, value_dim, lanes_, state, parts, weights);
   }
   void accumulate(const void* weights, const TileRows& values, const void* packed_values,
                   float* output) const override {

@@ -144,9 +144,9 @@ void compute_scores(const void* packed_query, const TileRows& keys, float scale,
     bf16::hide_group(scores + g * group_lanes, keys.rows, lanes_);
 }
 
-void add_outputs(const void* weights, const TileRows& values, const void* packed, float* output) {
-  const auto* header = static_cast<const Groups*>(weights);
-  const auto* pairs = static_cast<const std::uint32_t*>(weights) + bf16::header_dwords;
+/// Of one part of the weights, which begins at `pairs`.
+void add_part(const Groups* header, const std::uint32_t* pairs, const TileRows& values,
+              const void* packed, float* output) {
   const auto* rows_of_pairs = static_cast<const std::uint32_t*>(packed);
   for_blocks(values.columns, [&]<int columns>(int column) {
     if (header->count == groups_)
@@ -154,6 +154,13 @@ void add_outputs(const void* weights, const TileRows& values, const void* packed
     if (header->count == 1)
       output_block<columns, 1>(pairs, header->index, values, rows_of_pairs, column, output);
   });
+}
+
+void add_outputs(const void* weights, const TileRows& values, const void* packed, float* output) {
+  const auto* header = static_cast<const Groups*>(weights);
+  const auto* pairs = static_cast<const std::uint32_t*>(weights) + bf16::header_dwords;
+  for (int part = 0; part < header->parts; ++part)
+    add_part(header, pairs + part * groups_ * bf16::group_weight_dwords, values, packed, output);
 }
 
 /// [pair of keys][column], columns up to a multiple of 16 and an odd last key's partner are zeros.
@@ -198,7 +205,7 @@ class Bf16Avx512Kernel final : public TileKernel<float> {
     return std::size_t(bf16::max_tile_keys) / 2 * 64 * std::size_t(bf16::divide_up(value_dim, 16));
   }
   std::size_t weight_bytes() const override {
-    return bf16::bytes_of_blocks(groups_ * bf16::max_tile_keys / chunk);
+    return bf16::bytes_of_blocks(2 * groups_ * bf16::max_tile_keys / chunk);
   }
   void pack_query(const TileRows& rows, void* packed) const override {
     bf16::pack_query(rows, groups_, packed);
@@ -212,8 +219,8 @@ class Bf16Avx512Kernel final : public TileKernel<float> {
     compute_scores(packed_query, keys, scale, scores);
   }
   void absorb(float* scores, int keys, int value_dim, const RowState<float>& state,
-              void* weights) const override {
-    bf16::absorb(scores, keys, value_dim, lanes_, state, weights);
+              WeightParts parts, void* weights) const override {
+    bf16::absorb(scores, keys, value_dim, lanes_, state, parts, weights);
   }
   void accumulate(const void* weights, const TileRows& values, const void* packed_values,
                   float* output) const override {

@@ -3,7 +3,7 @@
 // Lanes are taken in groups of 16, a vector of f32. A block is 1 KiB: 16 rows of 16 dwords, a dword
 // being a pair of bf16 that one dot-product instruction consumes (the lower half is the even one).
 //   packed query  [chunk of 32 dims][group][16 pairs of dims][16 lanes]
-//   weights       [group][chunk of 32 keys][16 pairs of keys][16 lanes]
+//   weights       [part][group][chunk of 32 keys][16 pairs of keys][16 lanes]; one part or two
 //
 // Everything here is compiled for AVX-512 whatever the build's flags are: include it only from
 // units that call it behind cpu_has().
@@ -42,10 +42,11 @@ constexpr int group_weight_dwords = max_tile_keys / chunk * block_dwords;
 constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 
 /// Lane groups that take part in a step; the others' lanes hold no query row, or no visible key
-/// yet.
+/// yet. `parts`: of weights.
 struct alignas(64) Groups {
   int count;
   int index[max_groups];
+  int parts;
 };
 constexpr std::size_t header_dwords = sizeof(Groups) / sizeof(std::uint32_t);
 constexpr std::size_t bytes_of_blocks(int blocks) {
@@ -191,6 +192,14 @@ class PairOfWeights {
   __m512i order_;
 };
 
+/// What rounding took off the weights of `pairs`, rounded in turn.
+inline __m512i rest_of_pair(const PairOfWeights& pair, __m512i pairs, __m512 even, __m512 odd) {
+  const __m512 low = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+  const __m512 high =
+      _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(int(0xffff0000u))));
+  return pair(_mm512_sub_ps(even, low), _mm512_sub_ps(odd, high));
+}
+
 /// A group's lanes of the running state, `lanes` apart from row to row of `output`.
 struct GroupState {
   float *max, *sum, *output;
@@ -265,10 +274,11 @@ inline __m512 raise_max(const GroupState& state, int value_dim, int lanes, __m51
 enum class Seen { nothing, keys };
 
 /// Online softmax of one group: see TileKernel::absorb. Writes the weights' pairs up to a whole
-/// chunk of keys. Returns Seen::nothing, and writes no weights, where no lane has seen a key so
-/// far.
-inline Seen absorb_group(const float* scores, int keys, int lanes, const GroupState& state,
-                         int value_dim, std::uint32_t* weights) {
+/// chunk of keys, and the second part `part_dwords` behind them. Returns Seen::nothing, and writes
+/// no weights, where no lane has seen a key so far.
+template <WeightParts parts> inline Seen absorb_group(const float* scores, int keys, int lanes,
+                                                      const GroupState& state, int value_dim,
+                                                      std::uint32_t* weights, int part_dwords) {
   const WeightExp exp;
   const PairOfWeights pair;
   const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
@@ -282,23 +292,28 @@ inline Seen absorb_group(const float* scores, int keys, int lanes, const GroupSt
   const auto weight = [&](int k) {
     return exp(_mm512_sub_ps(_mm512_load_ps(scores + k * lanes), shift));
   };
+  const auto write = [&](__m512 even, __m512 odd) {
+    const __m512i rounded = pair(even, odd);
+    _mm512_store_si512(weights, rounded);
+    if constexpr (parts == WeightParts::two)
+      _mm512_store_si512(weights + part_dwords, rest_of_pair(pair, rounded, even, odd));
+    weights += group_lanes;
+  };
   int k = 0;
 #pragma GCC unroll 2
-  for (; k + 2 <= keys; k += 2, weights += group_lanes) {
+  for (; k + 2 <= keys; k += 2) {
     const __m512 even = weight(k), odd = weight(k + 1);
     even_sum = _mm512_add_ps(even_sum, even);
     odd_sum = _mm512_add_ps(odd_sum, odd);
-    _mm512_store_si512(weights, pair(even, odd));
+    write(even, odd);
   }
   if (k < keys) {
     const __m512 even = weight(k);
     even_sum = _mm512_add_ps(even_sum, even);
-    _mm512_store_si512(weights, pair(even, _mm512_setzero_ps()));
+    write(even, _mm512_setzero_ps());
     k += 2;
-    weights += group_lanes;
   }
-  for (; k % chunk != 0; k += 2, weights += group_lanes)
-    _mm512_store_si512(weights, _mm512_setzero_si512());
+  for (; k % chunk != 0; k += 2) write(_mm512_setzero_ps(), _mm512_setzero_ps());
 
   const __m512 sum = _mm512_add_ps(even_sum, odd_sum);
   _mm512_store_ps(state.sum, sum);
@@ -309,25 +324,32 @@ inline Seen absorb_group(const float* scores, int keys, int lanes, const GroupSt
 }
 
 /// Every group of the tile. Never inlined, so that no arithmetic moves across FlushSubnormals.
+template <WeightParts parts>
 [[gnu::noinline]] inline void absorb_groups(const float* scores, int keys, int value_dim, int lanes,
                                             const RowState<float>& state, void* weights) {
   auto* header = static_cast<Groups*>(weights);
   auto* blocks = static_cast<std::uint32_t*>(weights) + header_dwords;
+  const int groups = lanes / group_lanes;
   header->count = 0;
-  for (int g = 0; g < lanes / group_lanes; ++g) {
+  header->parts = parts == WeightParts::two ? 2 : 1;
+  for (int g = 0; g < groups; ++g) {
     const int lane = g * group_lanes;
     const GroupState group{state.max + lane, state.sum + lane, state.output + lane};
-    if (absorb_group(scores + lane, keys, lanes, group, value_dim,
-                     blocks + g * group_weight_dwords) == Seen::keys)
+    if (absorb_group<parts>(scores + lane, keys, lanes, group, value_dim,
+                            blocks + g * group_weight_dwords,
+                            groups * group_weight_dwords) == Seen::keys)
       header->index[header->count++] = g;
   }
 }
 
 /// The header of `weights` lists the groups that accumulate() has to visit.
 inline void absorb(const float* scores, int keys, int value_dim, int lanes,
-                   const RowState<float>& state, void* weights) {
+                   const RowState<float>& state, WeightParts parts, void* weights) {
   const FlushSubnormals flush;
-  absorb_groups(scores, keys, value_dim, lanes, state, weights);
+  if (parts == WeightParts::two)
+    absorb_groups<WeightParts::two>(scores, keys, value_dim, lanes, state, weights);
+  else
+    absorb_groups<WeightParts::one>(scores, keys, value_dim, lanes, state, weights);
 }
 
 }  // namespace tilefold::cpu::bf16

@@ -198,13 +198,21 @@ void Block<F>::score_keys(const TileOfRows& rows, const KeyTile& tile, Prefetche
   }
 }
 
+/// Rows of few keys have all of them in tiles that a mask cuts, or in short ones: their rounded
+/// weights would break the accuracy rule (docs/numerics.md).
+template <class F> WeightParts Block<F>::weight_parts(const KeyTile& tile, Truth truth) const {
+  const int few = std::max(16, 1024 / job_.geometry.value_dim);
+  return truth.yes() && tile.last - tile.first >= few ? WeightParts::one : WeightParts::two;
+}
+
 template <class F> void Block<F>::fold(const TileOfRows& rows, const KeyTile& tile, Truth truth,
                                        Prefetcher& next) const {
   const RowState<F> state = state_.tile(rows.index);
   score_keys(rows, tile, next);
   change_scores(rows, tile);
   if (!truth.yes()) hide(rows, tile);
-  kernel_.absorb(scratch_.scores, tile.keys.rows, job_.geometry.value_dim, state, scratch_.weights);
+  kernel_.absorb(scratch_.scores, tile.keys.rows, job_.geometry.value_dim, state,
+                 weight_parts(tile, truth), scratch_.weights);
   next.step();
   kernel_.accumulate(scratch_.weights, tile.values, scratch_.packed_value, state.output);
 }

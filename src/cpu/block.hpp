@@ -71,6 +71,7 @@ template <class F> class Block {
   Prefetcher prefetcher(const KeyRange& next) const;
   void fold(const TileOfRows& rows, const KeyTile& tile, score::Truth truth,
             Prefetcher& next) const;
+  WeightParts weight_parts(const KeyTile& tile, score::Truth truth) const;
   void score_keys(const TileOfRows& rows, const KeyTile& tile, Prefetcher& next) const;
 
   void change_scores(const TileOfRows& rows, const KeyTile& tile) const;

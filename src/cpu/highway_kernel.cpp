@@ -160,7 +160,7 @@ template <class F> class HighwayKernel final : public TileKernel<F> {
       });
     });
   }
-  void absorb(F* scores, int keys, int value_dim, const RowState<F>& state,
+  void absorb(F* scores, int keys, int value_dim, const RowState<F>& state, WeightParts,
               void* weights) const override {
     F* to = static_cast<F*>(weights);
     Absorb(d_, scores, keys, lanes_, value_dim, state, [&](int key, int lane, auto weight) {

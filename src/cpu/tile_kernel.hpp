@@ -22,6 +22,10 @@ struct TileRows {
   int rows = 0, columns = 0;
 };
 
+/// How a kernel that multiplies weights in 16 bits takes them: rounded once, or rounded and the
+/// rounded rest (docs/numerics.md). Others keep what they have.
+enum class WeightParts { one, two };
+
 /// Online softmax of one tile of query rows. F is float, or double for f64 inputs.
 template <class F> struct RowState {
   F* max;     // [lanes], -inf at the start
@@ -50,8 +54,8 @@ template <class F> class TileKernel {
   virtual void begin_thread() const {}
   virtual void end_thread() const {}
 
-  /// Bytes of a packed tile of queries, keys, values and weights; multiples of 64, 0 where the
-  /// kernel reads the rows as they are.
+  /// Bytes of a packed tile of queries, keys, values and weights in two parts; multiples of 64, 0
+  /// where the kernel reads the rows as they are.
   virtual std::size_t packed_query_bytes(int head_dim) const = 0;
   virtual std::size_t packed_key_bytes(int head_dim) const = 0;
   virtual std::size_t packed_value_bytes(int value_dim) const = 0;
@@ -73,7 +77,7 @@ template <class F> class TileKernel {
   /// to 8 below the row's largest score, which saves most rescaling: (max, sum, output) mean the
   /// same either way.
   virtual void absorb(F* scores, int keys, int value_dim, const RowState<F>& state,
-                      void* weights) const = 0;
+                      WeightParts parts, void* weights) const = 0;
   /// output[column][lane] += sum over keys of weight[key][lane] * value[key][column].
   virtual void accumulate(const void* weights, const TileRows& values, const void* packed_values,
                           F* output) const = 0;

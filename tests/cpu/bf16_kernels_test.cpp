@@ -111,9 +111,10 @@ struct Machine {
     kernel.pack_key(keys, packed_keys.as<void>());
     kernel.scores(packed_query.as<void>(), keys, packed_keys.as<void>(), scale, scores.as<float>());
   }
-  void absorb(int keys) {
+  void absorb(int keys, WeightParts parts = WeightParts::one) {
     kernel.absorb(scores.as<float>(), keys, value_dim,
-                  {max.as<float>(), sum.as<float>(), output.as<float>()}, weights.as<void>());
+                  {max.as<float>(), sum.as<float>(), output.as<float>()}, parts,
+                  weights.as<void>());
   }
   void accumulate(const TileRows& values) {
     const Poisoned packed(kernel.packed_value_bytes(values.columns));
@@ -141,6 +142,7 @@ class Bf16Kernel : public ::testing::TestWithParam<KernelCase> {
     if (kernel_ == nullptr) GTEST_SKIP() << "this machine has no " << GetParam().name;
   }
   int between(int low, int high) { return random_.between(low, high); }
+  void expect_rounded(WeightParts parts);
 
   const TileKernel<float>* kernel_ = nullptr;
   tilefold::testing::Random random_{7};
@@ -248,7 +250,14 @@ TEST_P(Bf16Kernel, AbsorbAndAccumulateFollowTheOnlineSoftmax) {
 
 // Rounding to bf16 costs a weight up to 2^-8 of itself; the sum must not carry it.
 TEST_P(Bf16Kernel, WeightsAreRoundedToNearestAndTheSumIsNot) {
-  const int keys = kernel_->tile_keys();
+  for (const WeightParts parts : {WeightParts::one, WeightParts::two}) expect_rounded(parts);
+}
+
+/// Two parts hold 16 bits of a weight, one part 8. Rests below the normal floats are flushed.
+void Bf16Kernel::expect_rounded(WeightParts parts) {
+  const double half_unit = parts == WeightParts::one ? 1.0 / 256 : 1.0 / 65536;
+  const double smallest = std::numeric_limits<float>::min();
+  const int keys = kernel_->tile_keys() - 1;
   Machine m(*kernel_, keys);
   GuardedRows identity(keys, keys, 3);
   for (int j = 0; j < keys; ++j)
@@ -256,7 +265,7 @@ TEST_P(Bf16Kernel, WeightsAreRoundedToNearestAndTheSumIsNot) {
   for (int j = 0; j < keys; ++j)
     for (int i = 0; i < m.lanes; ++i)
       m.score(j, i) = j == 0 ? 3.0f : 3.0f - 80.0f * float(between(0, 1 << 20)) / float(1 << 20);
-  m.absorb(keys);
+  m.absorb(keys, parts);
   const std::vector<float> scores(m.scores.as<float>(), m.scores.as<float>() + keys * m.lanes);
   m.accumulate(identity.tile());
   for (int i = 0; i < m.lanes; ++i) {
@@ -264,7 +273,8 @@ TEST_P(Bf16Kernel, WeightsAreRoundedToNearestAndTheSumIsNot) {
     for (int j = 0; j < keys; ++j) {
       const double weight = std::exp(double(scores[std::size_t(j * m.lanes + i)]) - 3.0);
       sum += weight;
-      EXPECT_NEAR(m.out(j, i), weight, weight * (1.0 / 256 + 1e-5)) << "key " << j << " lane " << i;
+      EXPECT_NEAR(m.out(j, i), weight, weight * (half_unit + 1e-5) + smallest)
+          << "key " << j << " lane " << i;
     }
     EXPECT_NEAR(m.sum.as<float>()[i], sum, 1e-6 * sum) << "lane " << i;
     EXPECT_EQ(m.out(0, i), 1.0f) << "the largest score weighs exactly 1";

@@ -78,7 +78,8 @@ template <class F> struct Tile {
     kernel.scores(packed.data(), {key.data(), d, count, d}, nullptr, F(0.25), scores.data());
   }
   void fold() {
-    kernel.absorb(scores.data(), count, d, {max.data(), sum.data(), output.data()}, scores.data());
+    kernel.absorb(scores.data(), count, d, {max.data(), sum.data(), output.data()},
+                  WeightParts::one, scores.data());
     const TileRows values{value.data(), d, count, d};
     kernel.pack_value(values, packed_value.data());
     kernel.accumulate(scores.data(), values, packed_value.data(), output.data());
@@ -227,7 +228,8 @@ template <class F> F weight_of(F x) {
     tile.score_at(1, lane) = 0;
   }
   tile.kernel.absorb(tile.scores.data(), 2, 1,
-                     {tile.max.data(), tile.sum.data(), tile.output.data()}, tile.scores.data());
+                     {tile.max.data(), tile.sum.data(), tile.output.data()}, WeightParts::one,
+                     tile.scores.data());
   return tile.scores[0];
 }
 

@@ -119,18 +119,76 @@ TEST(ForwardParams, DerivedWorkIsTheScheduleOfEqualSequences) {
   }
 }
 
-TEST(ForwardParams, HeadsOfFewOutputsSplitTheirWeightsAndBatchInvariantOnesAlwaysDo) {
+/// A head of `queries` rows and `keys` keys, all one work.
+struct WholeHead {
   ForwardParams params{};
-  params.value_dim = 128;
   SequenceInfo sequence{};
-  for (const auto& [queries, splits] :
-       {std::pair{0, true}, {1, true}, {15, true}, {16, false}, {4096, false}}) {
-    sequence.query_length = queries;
-    params.exact_weights_below = exact_weights_below(Reproducibility::same_plan);
-    EXPECT_EQ(splits_weights(params, sequence), splits) << queries;
-    params.exact_weights_below = exact_weights_below(Reproducibility::batch_invariant);
-    EXPECT_TRUE(splits_weights(params, sequence)) << queries;
+  ForwardWork work{};
+
+  WholeHead(int queries, int keys, Reproducibility mode = Reproducibility::same_plan,
+            const core::Geometry& g = wide_head()) {
+    params.value_dim = g.value_dim;
+    params.query_stride = params.key_stride = 1;
+    params.exact_below = exact_weights(g, mode, params.mask);
+    sequence.query_length = queries, sequence.key_length = keys;
+    sequence.offset = keys - queries;
+    work.rows = queries, work.last_key = keys;
   }
+  static core::Geometry wide_head() {
+    core::Geometry g;
+    g.value_dim = 128, g.scale = 1, g.out_dtype = DType::bf16;
+    return g;
+  }
+  bool splits() const { return splits_weights(params, sequence, work); }
+};
+
+TEST(ForwardParams, HeadsOfFewOutputsSplitTheirWeightsAndBatchInvariantOnesAlwaysDo) {
+  for (const auto& [queries, splits] :
+       {std::pair{1, true}, {15, true}, {16, false}, {4096, false}}) {
+    EXPECT_EQ(WholeHead(queries, 4096).splits(), splits) << queries;
+    EXPECT_TRUE(WholeHead(queries, 4096, Reproducibility::batch_invariant).splits()) << queries;
+  }
+  core::Geometry flat = WholeHead::wide_head();
+  flat.scale = 0;
+  EXPECT_TRUE(WholeHead(4096, 4096, Reproducibility::same_plan, flat).splits());
+}
+
+TEST(ForwardParams, RowsThatSeeFewKeysSplitTheirWeights) {
+  EXPECT_TRUE(WholeHead(128, 15).splits());
+  EXPECT_FALSE(WholeHead(128, 16).splits());
+  WholeHead causal(256, 256);
+  causal.params.mask.range.high = 0;
+  EXPECT_TRUE(causal.splits()) << "row 0 sees one key";
+  causal.work.rows = 64;
+  causal.work.first_row = 15;
+  EXPECT_FALSE(causal.splits()) << "row 15 sees 16 keys";
+  causal.work.first_row = 14;
+  EXPECT_TRUE(causal.splits());
+  WholeHead window(256, 256);
+  window.params.mask.range = {-14, 0};
+  window.work.rows = 64;
+  window.work.first_row = 100;
+  EXPECT_TRUE(window.splits()) << "every row sees 15 keys";
+  window.params.mask.range = {-15, 0};
+  EXPECT_FALSE(window.splits());
+  // Splits of one row agree, however the keys are cut.
+  WholeHead part(256, 4096);
+  part.work.first_key = 4090;
+  EXPECT_FALSE(part.splits());
+  // 1024 outputs of rows with few keys are enough where heads are narrow.
+  core::Geometry narrow = WholeHead::wide_head();
+  narrow.value_dim = 32;
+  EXPECT_TRUE(WholeHead(128, 31, Reproducibility::same_plan, narrow).splits());
+  EXPECT_FALSE(WholeHead(128, 32, Reproducibility::same_plan, narrow).splits());
+}
+
+TEST(ForwardParams, UnderMaskProgramsHeadsNeedMoreOutputs) {
+  core::Geometry g = WholeHead::wide_head();
+  MaskData mask{};
+  mask.program.count = 1;
+  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, mask).outputs, 8192);
+  g.out_dtype = DType::f32;
+  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, mask).outputs, 32768);
 }
 
 TEST(ForwardParams, InterleavedRunsAreABijectionLongestFirst) {

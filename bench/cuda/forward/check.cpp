@@ -194,9 +194,7 @@ std::vector<float> widened(const std::vector<std::uint16_t>& words, const Shape&
 
 /// Every sequence is of one length: all heads keep their weights in two parts, or none does.
 bool splits_weights(const Bound& b, const Shape& s) {
-  cuda::SequenceInfo sequence{};
-  sequence.query_length = s.query_length;
-  return cuda::splits_weights(b.params, sequence);
+  return 1LL * s.query_length * s.value_dim < b.params.exact_below.outputs;
 }
 
 /// Weights in two parts hold 16 bits or more: a float32 output shows that, a 16-bit one does not.

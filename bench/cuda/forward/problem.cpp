@@ -82,8 +82,7 @@ void point_at_tensors(Bound& b, const Shape& s, ElementType type) {
   if (s.sinks) p.sinks = b.sinks.data(), p.sink_stride = 1;
 }
 
-/// Causal blocks take turns among heads as launch/forward_plan.hpp has it.
-void interleave_runs(const Shape& s, cuda::WorkShape& shape) {
+core::Geometry geometry_of(const Shape& s) {
   core::Geometry g;
   g.batch = s.batch, g.query_heads = s.query_heads, g.kv_heads = s.kv_heads;
   g.head_dim = s.head_dim, g.value_dim = s.value_dim;
@@ -92,7 +91,9 @@ void interleave_runs(const Shape& s, cuda::WorkShape& shape) {
   sequence.query_length = g.max_query_length = s.query_length;
   sequence.key_length = g.max_key_length = s.key_length;
   g.sequences.assign(std::size_t(s.batch), sequence);
-  cuda::interleave_runs(g, g.group(), {s.low, s.high}, shape);
+  g.scale = s.actual_scale();
+  g.out_dtype = s.wide_output ? DType::f32 : DType::bf16;
+  return g;
 }
 
 void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
@@ -102,7 +103,6 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.head_dim = s.head_dim, p.value_dim = s.value_dim;
   p.query_stride = p.key_stride = 1;
   p.scale = s.actual_scale();
-  p.exact_weights_below = cuda::exact_weights_below(Reproducibility::same_plan);
   if (s.cap != 0) {
     p.step_count = 1;
     p.steps[0].kind = cuda::ScoreStepKind::softcap, p.steps[0].cap = s.cap;
@@ -110,7 +110,10 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   p.shape = {1LL * s.batch * s.kv_heads * row_tiles(s, c) * splits(s), c.tile_rows(),
              row_tiles(s, c), splits(s), s.split_keys};
   p.mask.range = {s.low, s.high};
-  interleave_runs(s, p.shape);
+  // Causal blocks take turns among heads, and weights are split, as launch/forward_plan.hpp has it.
+  const core::Geometry g = geometry_of(s);
+  cuda::interleave_runs(g, g.group(), p.mask.range, p.shape);
+  p.exact_below = cuda::exact_weights(g, Reproducibility::same_plan, p.mask);
 }
 
 }  // namespace

@@ -85,6 +85,13 @@ struct WorkShape {
   int run_tiles = 1, runs_together = 1;
 };
 
+/// Weights keep more than 16 bits in heads of fewer outputs (query_length * value_dim) and in rows
+/// that see fewer keys.
+struct ExactWeights {
+  long long outputs;
+  int keys;
+};
+
 struct ForwardParams {
   static constexpr int max_steps = 6;
 
@@ -100,8 +107,7 @@ struct ForwardParams {
   int head_dim, value_dim;
   int query_stride, key_stride;  // of positions
   float scale;
-  // Outputs of a head, query_length * value_dim, below which its weights keep more than 16 bits.
-  long long exact_weights_below;
+  ExactWeights exact_below;
 
   const SequenceInfo* sequences;  // [batch]
   const int* page_ids;            // null: keys are dense or ragged
@@ -127,11 +133,6 @@ struct ForwardParams {
   MaskData mask;
 };
 static_assert(sizeof(ForwardParams) <= 4096, "kernels of every card take 4 KB of parameters");
-
-/// Whether the weights of a sequence enter their product in two parts (docs/numerics.md).
-TILEFOLD_HD constexpr bool splits_weights(const ForwardParams& p, const SequenceInfo& s) {
-  return 1LL * s.query_length * p.value_dim < p.exact_weights_below;
-}
 
 TILEFOLD_HD constexpr bool is_paged(const ForwardParams& p) { return p.page_ids != nullptr; }
 
@@ -287,6 +288,21 @@ TILEFOLD_HD constexpr KeyRange keys_of(const ForwardParams& p, const SequenceInf
   const OpenKeyRange a = open_range(p, s, queries.first), b = open_range(p, s, queries.last);
   return bounded({score::smaller(a.begin, b.begin), score::larger(a.end, b.end)}, work.first_key,
                  work.last_key);
+}
+
+/// Whether the range mask leaves a row of the work fewer keys than weights need to be
+/// rounded: the number is concave in the query, so one of the outermost two has the fewest.
+TILEFOLD_HD constexpr bool sees_few(const ForwardParams& p, const SequenceInfo& s,
+                                    const ForwardWork& work) {
+  const QueryRange queries = queries_of(s, work);
+  const KeyRange a = range_keys(p, s, queries.first, 0, s.key_length);
+  const KeyRange b = range_keys(p, s, queries.last, 0, s.key_length);
+  return score::smaller(a.end - a.begin, b.end - b.begin) < p.exact_below.keys;
+}
+/// Whether the weights of the work's rows enter their product in two parts (docs/numerics.md).
+TILEFOLD_HD constexpr bool splits_weights(const ForwardParams& p, const SequenceInfo& s,
+                                          const ForwardWork& work) {
+  return 1LL * s.query_length * p.value_dim < p.exact_below.outputs || sees_few(p, s, work);
 }
 
 /// What the whole mask says of packed rows [first_row, last_row) against keys [first_key,

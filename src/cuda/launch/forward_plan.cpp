@@ -167,9 +167,15 @@ std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const P
 }
 
 // Measured by simulation, docs/numerics.md. Batch-invariant bits may not depend on how many rows a
-// prefill's chunk has: there every head is treated as short ones are.
-std::int64_t exact_weights_below(Reproducibility mode) {
-  return mode == Reproducibility::batch_invariant ? std::numeric_limits<std::int64_t>::max() : 2048;
+// prefill's chunk has: there every head is treated as short ones are. So are scores that no query
+// changes: all rows round alike, and their number helps nothing.
+ExactWeights exact_weights(const core::Geometry& g, Reproducibility mode, const MaskData& mask) {
+  const int keys = std::max(16, 1024 / g.value_dim);
+  if (mode == Reproducibility::batch_invariant || g.scale == 0)
+    return {std::numeric_limits<long long>::max(), keys};
+  // A program may leave any of the rows a few keys: a head needs so many that enough have more.
+  if (mask.program.everything()) return {2048, keys};
+  return {g.out_dtype == DType::f32 ? 32768 : 8192, keys};
 }
 
 ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule& schedule,
@@ -198,7 +204,6 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
   p.query_stride = g.query_stride;
   p.key_stride = g.key_stride;
   p.scale = float(g.scale);
-  p.exact_weights_below = exact_weights_below(problem.options.reproducibility);
   p.page_id_stride = 1;
   p.pages = g.pages;
   p.page_size = g.page_size;
@@ -220,7 +225,7 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   status_ = DeviceBuffer(sizeof(std::uint32_t));
   require_success(cudaMemset(status_.data(), 0, status_.bytes()), "cudaMemset");
   params_.status = status_.as<unsigned>();
-  upload_formula(execution.problem);
+  upload_formula(execution.geometry, execution.problem);
   upload_lengths(execution);
   // A kernel with an order of its own counts from the schedule's.
   if (kernel.enqueue == nullptr)
@@ -239,7 +244,7 @@ template <class T> T* ForwardPlan::keep(const std::vector<T>& elements) {
   return buffers_.back().template as<T>();
 }
 
-void ForwardPlan::upload_formula(const Problem& problem) {
+void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {
   std::string reason;
   MaskImage mask = *mask_image(problem.options.mask.node(), reason);
   for (int i = 0; i < mask.data.program.tables_used; ++i) {
@@ -258,6 +263,7 @@ void ForwardPlan::upload_formula(const Problem& problem) {
     if (table.batch_stride != 0) table.batch_stride = table.positions;
   }
   params_.mask = mask.data;
+  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, params_.mask);
   steps_ = *score_steps(problem, reason);
   params_.step_count = int(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {

@@ -45,8 +45,9 @@ PageIds gather_page_ids(const core::Geometry& geometry, const PageTable& pages);
 
 std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const PageIds& pages);
 
-/// Outputs of a head below which weights enter their product in two parts.
-std::int64_t exact_weights_below(Reproducibility mode);
+/// Which weights enter their product in two parts (docs/numerics.md).
+ExactWeights exact_weights(const core::Geometry& geometry, Reproducibility mode,
+                           const MaskData& mask);
 
 /// Kernel parameters of everything but pointers.
 ForwardParams describe_problem(const core::Geometry& geometry, const planner::Schedule& schedule,
@@ -74,7 +75,7 @@ class ForwardPlan final : public Prepared {
                        const Tensors& tensors, void* stream) const;
 
  private:
-  void upload_formula(const Problem& problem);
+  void upload_formula(const core::Geometry& geometry, const Problem& problem);
   void upload_lengths(const Execution& execution);
   void upload_index(const TensorView& tensor, IndexArray& array);
   template <class T> T* keep(const std::vector<T>& elements);

@@ -35,7 +35,7 @@ TILEFOLD_HD BlockWork block_work(const ForwardParams& params, const ForwardWork&
     return static_cast<const char*>(operand.data) + 2 * first.offset(operand.strides, work.kv_head);
   };
   const KeyRange wanted = s.broken ? KeyRange{0, 0} : keys_of(params, s, work);
-  return {work, start(params.key), start(params.value), wanted, 0, splits_weights(params, s)};
+  return {work, start(params.key), start(params.value), wanted, 0, splits_weights(params, s, work)};
 }
 
 template <class Chosen> struct SharedPlan {

@@ -199,7 +199,7 @@ template <class Chosen> class Consumer {
     } else {
       first_weights(slot, tile, scores_);
     }
-    pack_with_care(slot.assignment, tile);
+    pack_with_care(slot, tile);
   }
   template <int count> __device__ __forceinline__ void first_weights(const Slot<Chosen>& slot,
                                                                      int tile,
@@ -227,7 +227,7 @@ template <class Chosen> class Consumer {
     finish_output();
     if constexpr (masked) {
       rescale();
-      pack_with_care(slot.assignment, tile);
+      pack_with_care(slot, tile);
     } else {
       pack();
       rescale();
@@ -252,7 +252,7 @@ template <class Chosen> class Consumer {
     softmax_.raise(scores_, c_);
     softmax_.weigh(scores_, c_);
     rescale();
-    pack_with_care(slot.assignment, tile);
+    pack_with_care(slot, tile);
   }
 
   __device__ __forceinline__ void store(const Assignment& a) {
@@ -334,10 +334,10 @@ template <class Chosen> class Consumer {
     for (int i = 0; i < tile_keys / 4; ++i)
       weights_[i / 4][i % 4] = ptx::pack<config.type>(scores_[2 * i], scores_[2 * i + 1]);
   }
-  /// The same of tiles whose V has rows that nobody sees, and of heads of few outputs.
-  __device__ __forceinline__ void pack_with_care(const Assignment& a, int tile) {
-    mend_values(a, tile);
-    if (a.splits_weights) add_rests();
+  /// The same of tiles whose V has rows that nobody sees, and of rows whose weights are exact.
+  __device__ __forceinline__ void pack_with_care(const Slot<Chosen>& slot, int tile) {
+    mend_values(slot.assignment, tile);
+    if (slot.splits_weights[warpgroup_]) add_rests();
     pack();
   }
   /// What the weights lose when they are rounded, multiplied first: V stays for the weights

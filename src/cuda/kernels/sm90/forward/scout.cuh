@@ -80,7 +80,6 @@ template <class Chosen> class Scout {
     if (a.sequence.broken) values = {0, 0};
     a.values = values;
     a.continues = 0;
-    a.splits_weights = splits_weights(p, a.sequence);
   }
   __device__ __forceinline__ void find_place(Assignment& a) const {
     const ForwardParams& p = params_.problem;
@@ -142,9 +141,10 @@ template <class Chosen> class Scout {
     Slot<Chosen>& to = slot();
     const Assignment& a = to.assignment;
     if (lane_ < config.consumers) {
+      to.splits_weights[lane_] = splits_weights(params_.problem, a.sequence, rows_of(a, lane_));
       KeyRange all = keys_of_all(params_.problem, a.sequence, rows_of(a, lane_));
       // No tile is whole: then each is cut at both ends.
-      if (all.begin == all.end || a.sequence.broken || a.splits_weights)
+      if (all.begin == all.end || a.sequence.broken || to.splits_weights[lane_])
         all = {a.work.last_key, a.work.first_key};
       to.all[lane_] = all;
     }

@@ -37,7 +37,6 @@ struct Assignment {
   KeyRange values;  // keys whose V counts; rows of V outside are made zeros before they are used
   unsigned live, partial;  // changed: bit i is tile last_tile - 1 - i; range: unused
   int continues;           // changed: 1 where the tile before is the same query tile
-  int splits_weights;      // 1: a head of few outputs, whose weights are kept in two parts
   OutputPlace place;
 };
 
@@ -55,6 +54,7 @@ template <class Chosen> struct Slot {
   /// Keys that every row of a warpgroup sees: their tiles need no masks. {last, first} of the work
   /// where there are none, or every tile takes the long way.
   KeyRange all[Chosen::value.consumers];
+  int splits_weights[Chosen::value.consumers];  // 1: a warpgroup's are kept in two parts
   RowKeys rows[Chosen::value.tile_rows()];
 };
 
