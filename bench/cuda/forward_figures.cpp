@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "bench/cuda/device.hpp"
+#include "bench/cuda/formulas.hpp"
 #include "bench/timing.hpp"
 #include "tilefold/attention.hpp"
 #include "tilefold/error.hpp"
@@ -60,6 +61,10 @@ class Case {
     problem.options.backend = Backend::cuda;
     if (point.causal) problem.options.mask = causal();
     if (point.window > 0) problem.options.mask = causal() && window(point.window);
+    if (point.formula.empty()) return;
+    const NamedFormula formula = named_formula(point.formula, point.lengths[0]);
+    problem.options.mask = formula.mask;
+    problem.options.score = formula.score;
   }
   Case(const Case&) = delete;
 

@@ -12,16 +12,17 @@ namespace tilefold::bench {
 
 /// Query lengths of a batch and who shares keys.
 struct ForwardPoint {
-  std::string set;           // "grid", "gqa", "window", "ragged"
+  std::string set;           // "grid", "gqa", "window", "ragged", "formulas"
   std::vector<int> lengths;  // of each sequence; query and key
   int query_heads, kv_heads, head_dim;
   bool causal;
   int window = 0;  // keys to the left that a query still sees; 0: all
   DType dtype = DType::bf16;
+  std::string formula = {};  // of bench/cuda/formulas.hpp, in place of causal and window
 
   bool ragged() const;
   /// 2 * (Dqk + Dv) FLOPs a visible pair and head; causal counts half of all pairs, as the field
-  /// does.
+  /// does. The set "formulas" counts whole tiles of 128 x 128.
   double flops() const;
 };
 

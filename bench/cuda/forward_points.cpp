@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "bench/cuda/formulas.hpp"
 #include "bench/cuda/forward_figures.hpp"
 #include "bench/forward_grid.hpp"
 
@@ -19,6 +20,18 @@ void add_grid(const ForwardOptions& options, std::vector<ForwardPoint>& points) 
                           grid_hidden / d, grid_hidden / d, d, causal, 0, options.dtype});
 }
 
+/// Each formula, and the built-in causal mask that they are compared with.
+void add_formulas(const ForwardOptions& options, std::vector<ForwardPoint>& points) {
+  for (int d : {64, 128})
+    for (int length : {2048, 8192}) {
+      const std::vector<int> lengths(std::size_t(grid_tokens / length), length);
+      const int heads = grid_hidden / d;
+      points.push_back({"formulas", lengths, heads, heads, d, true, 0, options.dtype});
+      for (const char* name : formula_names())
+        points.push_back({"formulas", lengths, heads, heads, d, false, 0, options.dtype, name});
+    }
+}
+
 }  // namespace
 
 bool ForwardPoint::ragged() const {
@@ -27,6 +40,11 @@ bool ForwardPoint::ragged() const {
 
 double ForwardPoint::flops() const {
   double pairs = 0;
+  if (set == "formulas") {
+    const Mask seen = causal ? tilefold::causal() : named_formula(formula, lengths[0]).mask;
+    pairs = double(lengths.size()) * 128 * 128 * double(visible_tiles(seen, lengths[0]));
+    return 4 * pairs * query_heads * head_dim;
+  }
   for (double n : lengths) {
     double visible = causal ? n * n / 2 : n * n;
     if (window > 0) {
@@ -53,6 +71,7 @@ std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
   const DType dtype = options.dtype;
   for (const std::string& set : options.sets) {
     if (set == "grid") add_grid(options, points);
+    if (set == "formulas") add_formulas(options, points);
     if (set == "gqa")
       for (int heads : {32, 64})
         for (const auto& [batch, length] : {std::pair{1, 8192}, {16, 1024}, {64, 1024}})

@@ -30,10 +30,12 @@ std::string forward_csv_row(const ForwardFigure& f) {
       "tilefold,{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.1f},TFLOPS,{},{:.1f},"
       "{:.1f},{:.0f},{}\n",
       f.launching == Launching::queued ? "queued" : "single",
-      p.ragged() ? "forward_ragged" : "forward", tilefold::name(p.dtype), p.lengths.size(),
-      p.query_heads, p.kv_heads, p.head_dim, length, length, int(p.causal), p.window, f.median_ms,
-      f.fastest_ms, f.slowest_ms, f.tflops(), f.kernel, f.plan_microseconds, f.run_microseconds,
-      f.clock_mhz, watts(f));
+      p.ragged()          ? "forward_ragged"
+      : p.formula.empty() ? std::string("forward")
+                          : "forward " + p.formula,
+      tilefold::name(p.dtype), p.lengths.size(), p.query_heads, p.kv_heads, p.head_dim, length,
+      length, int(p.causal), p.window, f.median_ms, f.fastest_ms, f.slowest_ms, f.tflops(),
+      f.kernel, f.plan_microseconds, f.run_microseconds, f.clock_mhz, watts(f));
 }
 
 std::string forward_table(const std::vector<ForwardFigure>& figures) {
@@ -45,9 +47,10 @@ std::string forward_table(const std::vector<ForwardFigure>& figures) {
     text +=
         fmt::format("{:>4} {:>6} {:>6} {:>6} {:>6} {:>9.4f} {:>8.1f} {:>5.0f} {:>5}  {}\n",
                     p.head_dim, fmt::format("{}/{}", p.query_heads, p.kv_heads), p.lengths.size(),
-                    p.window > 0 ? "win"
-                    : p.causal   ? "causal"
-                                 : "full",
+                    !p.formula.empty() ? p.formula
+                    : p.window > 0     ? "win"
+                    : p.causal         ? "causal"
+                                       : "full",
                     p.ragged() ? std::string("ragged") : std::to_string(p.lengths[0]), f.median_ms,
                     f.tflops(), f.clock_mhz, watts(f), f.refusal.empty() ? f.kernel : f.refusal);
   }

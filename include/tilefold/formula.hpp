@@ -14,7 +14,9 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "tilefold/score/compose.hpp"
 #include "tilefold/tensor_view.hpp"
@@ -85,6 +87,9 @@ class MaskNode {
   virtual std::string text() const = 0;
   /// The formula as data, where it is a built-in or made of built-ins.
   virtual MaskDescription describe() const { return {}; }
+  /// The functor behind a node made by mask(F{}), and its type: kernels may be compiled for it.
+  virtual const void* functor() const { return nullptr; }
+  virtual const std::type_info& functor_type() const { return typeid(void); }
   /// Throws Error(shape_mismatch) when a side tensor has too few entries for the problem.
   virtual void require_fit(const Extent& extent) const { (void)extent; }
 };
@@ -100,6 +105,8 @@ class ScoreNode {
                              int row) const = 0;
   virtual std::string text() const = 0;
   virtual ScoreDescription describe() const { return {}; }
+  virtual const void* functor() const { return nullptr; }
+  virtual const std::type_info& functor_type() const { return typeid(void); }
   virtual void require_fit(const Extent& extent) const { (void)extent; }
 };
 
@@ -167,6 +174,21 @@ ScoreChange additive_bias(const TensorView& bias);
 /// slopes[0..heads).
 void alibi_slopes(int heads, float* slopes);
 
+/// A side tensor of integers for a functor of one's own, with the bounds that intervals read.
+class LookupTable {
+ public:
+  /// values: int32 on the host, [positions] or [B, positions]; last axis contiguous. The memory
+  /// must stay valid and unchanged while the table lives, and the table while a formula reads it.
+  explicit LookupTable(const TensorView& values);
+  LookupTable(const LookupTable&) = delete;
+  LookupTable& operator=(const LookupTable&) = delete;
+  const score::Lookup& lookup() const noexcept { return lookup_; }
+
+ private:
+  std::vector<int> low_, high_;
+  score::Lookup lookup_{};
+};
+
 namespace score {
 
 template <MaskFunctor M, Reading reading> class FunctorMask final : public MaskNode {
@@ -186,6 +208,8 @@ template <MaskFunctor M, Reading reading> class FunctorMask final : public MaskN
   }
   std::string text() const override { return text_; }
   MaskDescription describe() const override { return described(functor_); }
+  const void* functor() const override { return &functor_; }
+  const std::type_info& functor_type() const override { return typeid(M); }
 
  private:
   M functor_;
@@ -215,6 +239,8 @@ template <ChangeFunctor C> class FunctorChange final : public ScoreNode {
     });
   }
   std::string text() const override { return text_; }
+  const void* functor() const override { return &functor_; }
+  const std::type_info& functor_type() const override { return typeid(C); }
 
  private:
   // A score that an earlier change made -inf is hidden, whatever this one would make of it.

@@ -25,7 +25,10 @@ struct Family {
   int score_passes;  // through shared memory
 };
 std::vector<Family> families() {
-  return {{"sm90", sm90_kernels(), 0}, {"sm80", sm80_kernels(), 0}, {"any", any_kernels(), 3}};
+  return {{"sm90", sm90_kernels(), 0},
+          {"compiled", compiled_kernels(), 0},
+          {"sm80", sm80_kernels(), 0},
+          {"any", any_kernels(), 3}};
 }
 
 std::vector<const ForwardKernel*> all_kernels() {
@@ -99,11 +102,13 @@ std::optional<std::string> not_asked_for(const char* name) {
 
 std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
-  if (auto reason = backend_refusal(geometry, problem)) return reason;
-  if (auto reason = not_asked_for(candidate.name)) return reason;
-  for (const ForwardKernel* kernel : table())
-    if (std::strcmp(kernel->candidate.name, candidate.name) == 0)
-      return kernel->refusal(*kernel, geometry, problem);
+  for (const ForwardKernel* kernel : table()) {
+    if (std::strcmp(kernel->candidate.name, candidate.name) != 0) continue;
+    auto reason = kernel->compiled == nullptr ? backend_refusal(geometry, problem)
+                                              : device_refusal(problem.tensors.query.device());
+    if (!reason) reason = not_asked_for(candidate.name);
+    return reason ? reason : kernel->refusal(*kernel, geometry, problem);
+  }
   return "it is not in the table of kernels";
 }
 

@@ -108,7 +108,7 @@ template <class Functor> class TableMask final : public MaskNode {
   TableMask(Table table, int sequences, std::string text)
       : table_(std::move(table)),
         sequences_(sequences),
-        inner_(functor(table_.lookup), std::move(text)) {}
+        inner_(reading(table_.lookup), std::move(text)) {}
   // The moved vectors keep their heap blocks, so the pointers in `lookup` stay right.
   void keep(const TilePositions& tile, unsigned char* flags, int row) const override {
     inner_.keep(tile, flags, row);
@@ -136,7 +136,7 @@ template <class Functor> class TableMask final : public MaskNode {
   }
 
  private:
-  static Functor functor(const Lookup& lookup) { return Functor{lookup}; }
+  static Functor reading(const Lookup& lookup) { return Functor{lookup}; }
   Table table_;
   int sequences_;
   FunctorMask<Functor, Reading::tiles> inner_;
@@ -188,8 +188,7 @@ template <class Functor> class TensorChange final : public ScoreNode {
   FunctorChange<Functor> inner_;
 };
 
-template <class Table> void bound_blocks(Table& table, int sequences) {
-  const Lookup& lookup = table.lookup;
+void bound_blocks(Lookup& lookup, int sequences, std::vector<int>& low, std::vector<int>& high) {
   const int blocks = (lookup.positions + Lookup::block - 1) / Lookup::block;
   for (int s = 0; s < sequences; ++s)
     for (int b = 0; b < blocks; ++b) {
@@ -198,11 +197,11 @@ template <class Table> void bound_blocks(Table& table, int sequences) {
       Interval bound(values[first]);
       for (int i = first + 1; i < last; ++i)
         bound = {smaller(bound.low, values[i]), larger(bound.high, values[i])};
-      table.low.push_back(bound.low);
-      table.high.push_back(bound.high);
+      low.push_back(bound.low);
+      high.push_back(bound.high);
     }
-  table.lookup.low = table.low.data();
-  table.lookup.high = table.high.data();
+  lookup.low = low.data();
+  lookup.high = high.data();
 }
 
 }  // namespace
@@ -263,6 +262,20 @@ void require_side_tensor(const TensorView& tensor, const char* name, DType dtype
     throw Error(ErrorCode::missing_argument, std::string(name) + " holds no entries");
 }
 
+int sequences_of(const TensorView& values) { return values.rank() == 2 ? int(values.dim(0)) : 1; }
+
+/// [positions] or [B, positions], without bounds.
+score::Lookup lookup_over(const TensorView& values, const char* name) {
+  require_side_tensor(values, name, DType::i32, 1, 2);
+  const std::int64_t positions = values.dim(values.rank() - 1);
+  if (positions > INT32_MAX)
+    throw Error(ErrorCode::shape_mismatch, std::string(name) + " are " + values.to_string() +
+                                               ": at most 2^31 - 1 positions are supported");
+  // A row shared by all sequences has stride 0; [1, n] is such a row too.
+  return {values.as<std::int32_t>(), nullptr, nullptr,
+          sequences_of(values) > 1 ? values.stride(0) : 0, int(positions)};
+}
+
 template <class M> Mask built_in(M functor, std::string text) {
   return Mask(std::make_shared<score::FunctorMask<M, Reading::tiles>>(functor, std::move(text)));
 }
@@ -306,7 +319,7 @@ Mask prefix(int length) {
   Node::Table table;
   table.copied = {length};
   table.lookup = {table.copied.data(), nullptr, nullptr, 0, 1};
-  score::bound_blocks(table, 1);
+  score::bound_blocks(table.lookup, 1, table.low, table.high);
   return Mask(
       std::make_shared<Node>(std::move(table), 1, "prefix(" + std::to_string(length) + ")"));
 }
@@ -318,23 +331,21 @@ Mask prefix(const TensorView& lengths) {
   const int sequences = int(lengths.dim(0));
   table.copied.assign(lengths.as<std::int32_t>(), lengths.as<std::int32_t>() + sequences);
   table.lookup = {table.copied.data(), nullptr, nullptr, 1, 1};
-  score::bound_blocks(table, sequences);
+  score::bound_blocks(table.lookup, sequences, table.low, table.high);
   return Mask(std::make_shared<Node>(std::move(table), sequences, "prefix(lengths)"));
 }
 
 Mask documents(const TensorView& ids) {
-  require_side_tensor(ids, "document ids", DType::i32, 1, 2);
-  if (ids.dim(ids.rank() - 1) > INT32_MAX)
-    throw Error(ErrorCode::shape_mismatch, "document ids are " + ids.to_string() +
-                                               ": at most 2^31 - 1 positions are supported");
   using Node = score::TableMask<score::Document>;
   Node::Table table;
-  const int sequences = ids.rank() == 2 ? int(ids.dim(0)) : 1;
-  // A row shared by all sequences has stride 0; [1, n] is such a row too.
-  table.lookup = {ids.as<std::int32_t>(), nullptr, nullptr, sequences > 1 ? ids.stride(0) : 0,
-                  int(ids.dim(ids.rank() - 1))};
-  score::bound_blocks(table, sequences);
+  table.lookup = lookup_over(ids, "document ids");
+  const int sequences = sequences_of(ids);
+  score::bound_blocks(table.lookup, sequences, table.low, table.high);
   return Mask(std::make_shared<Node>(std::move(table), sequences, "documents(ids)"));
+}
+
+LookupTable::LookupTable(const TensorView& values) : lookup_(lookup_over(values, "values")) {
+  score::bound_blocks(lookup_, sequences_of(values), low_, high_);
 }
 
 ScoreChange softcap(double cap) {

@@ -129,7 +129,7 @@ struct WholeHead {
             const core::Geometry& g = wide_head()) {
     params.value_dim = g.value_dim;
     params.query_stride = params.key_stride = 1;
-    params.exact_below = exact_weights(g, mode, params.mask);
+    params.exact_below = exact_weights(g, mode, true);
     sequence.query_length = queries, sequence.key_length = keys;
     sequence.offset = keys - queries;
     work.rows = queries, work.last_key = keys;
@@ -184,11 +184,9 @@ TEST(ForwardParams, RowsThatSeeFewKeysSplitTheirWeights) {
 
 TEST(ForwardParams, UnderMaskProgramsHeadsNeedMoreOutputs) {
   core::Geometry g = WholeHead::wide_head();
-  MaskData mask{};
-  mask.program.count = 1;
-  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, mask).outputs, 8192);
+  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, false).outputs, 8192);
   g.out_dtype = DType::f32;
-  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, mask).outputs, 32768);
+  EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, false).outputs, 32768);
 }
 
 TEST(ForwardParams, InterleavedRunsAreABijectionLongestFirst) {

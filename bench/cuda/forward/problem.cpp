@@ -113,7 +113,7 @@ void describe(cuda::ForwardParams& p, const Shape& s, const ForwardConfig& c) {
   // Causal blocks take turns among heads, and weights are split, as launch/forward_plan.hpp has it.
   const core::Geometry g = geometry_of(s);
   cuda::interleave_runs(g, g.group(), p.mask.range, p.shape);
-  p.exact_below = cuda::exact_weights(g, Reproducibility::same_plan, p.mask);
+  p.exact_below = cuda::exact_weights(g, Reproducibility::same_plan, true);
 }
 
 }  // namespace

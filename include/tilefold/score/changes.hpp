@@ -7,6 +7,7 @@
 // A change that gives minus infinity hides the key.
 #pragma once
 
+#include "tilefold/score/lookup.hpp"
 #include "tilefold/score/place.hpp"
 #include "tilefold/score/real.hpp"
 
@@ -25,6 +26,9 @@ struct SoftCap {
 struct Alibi {
   const float* slopes;     // [batch or 1, query heads]
   long long batch_stride;  // 0 where all sequences share the slopes
+  template <class Visit> void side_tensors(const Visit& visit) {
+    visit(slopes, batch_stride == 0 ? visit.query_heads() : batch_stride * visit.batch());
+  }
   template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
     using F = typename Plain<S>::type;
     const F slope = F(slopes[at.batch * batch_stride + at.query_head]);
@@ -44,5 +48,23 @@ struct AdditiveBias {
   TILEFOLD_HD static long long index(int x) { return x; }
   TILEFOLD_HD static long long index(Position x) { return x.sum(); }
 };
+
+/// s + table[head, k - (q + offset)], the distance held within -reach .. reach.
+struct RelativeBias {
+  Table table;  // [query heads, 2 * reach + 1]
+  int reach;
+  template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
+    using F = typename Plain<S>::type;
+    return s + S(F(table.at(at.query_head, k - (q + N(at.offset)) + N(reach))));
+  }
+  template <class Visit> void side_tensors(const Visit& visit) { visit(table); }
+};
+
+/// Leaves the score as it is.
+struct Unchanged {
+  template <class S, class N> TILEFOLD_HD S change(S s, N, N, Place) const { return s; }
+};
+template <class C> inline constexpr bool is_unchanged = false;
+template <> inline constexpr bool is_unchanged<Unchanged> = true;
 
 }  // namespace tilefold::score

@@ -23,9 +23,19 @@ concept ChangeFunctor = requires(const C c, float s, int q, int k, Place at) {
   float(c.change(s, q, k, at));
 };
 
+/// Shows `visit` the side tensors that a functor reads, where it lists any: their pointers are
+/// replaced by those of a device's copies.
+template <class F, class Visit> void visit_side_tensors(F& functor, const Visit& visit) {
+  if constexpr (requires { functor.side_tensors(visit); }) functor.side_tensors(visit);
+}
+
 template <class A, class B> struct And {
   A a;
   B b;
+  template <class Visit> void side_tensors(const Visit& visit) {
+    visit_side_tensors(a, visit);
+    visit_side_tensors(b, visit);
+  }
   template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const {
     return a.keep(q, k, at) && b.keep(q, k, at);
   }
@@ -33,18 +43,27 @@ template <class A, class B> struct And {
 template <class A, class B> struct Or {
   A a;
   B b;
+  template <class Visit> void side_tensors(const Visit& visit) {
+    visit_side_tensors(a, visit);
+    visit_side_tensors(b, visit);
+  }
   template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const {
     return a.keep(q, k, at) || b.keep(q, k, at);
   }
 };
 template <class A> struct Not {
   A a;
+  template <class Visit> void side_tensors(const Visit& visit) { visit_side_tensors(a, visit); }
   template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const { return !a.keep(q, k, at); }
 };
 /// First a, then b on what a gives.
 template <class A, class B> struct Chain {
   A a;
   B b;
+  template <class Visit> void side_tensors(const Visit& visit) {
+    visit_side_tensors(a, visit);
+    visit_side_tensors(b, visit);
+  }
   template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
     return b.change(a.change(s, q, k, at), q, k, at);
   }

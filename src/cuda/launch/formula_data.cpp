@@ -11,8 +11,8 @@ namespace {
 using MaskKind = score::MaskDescription::Kind;
 
 constexpr const char* needs_compilation =
-    " is code: a CUDA kernel would have to be compiled for it at run time, which this version does "
-    "not do; the CPU backend runs it";
+    " is code: a CUDA kernel runs it that is compiled for its type, ahead of time by "
+    "tilefold/cuda/instantiate.cuh; the CPU backend runs it";
 
 /// The range of a causal mask, a window, or a conjunction of them; nothing for other masks.
 std::optional<RangeMask> range_of(const score::MaskNode& mask) {

@@ -16,6 +16,7 @@ namespace tilefold::cuda {
 
 struct ForwardKernel;
 struct ForwardLaunch;
+struct CompiledForward;
 
 /// One run, as a family that launches its kernels itself is told of it.
 struct LaunchSite {
@@ -26,6 +27,8 @@ struct LaunchSite {
   unsigned* counters;  // ForwardKernel::counters zeros in the workspace
   int multiprocessors;
   int shared_bytes;
+  std::span<const unsigned char> formula;  // of a compiled kernel
+  bool rising;                             // later row tiles see more
   void* stream;
 };
 
@@ -50,13 +53,16 @@ struct ForwardKernel {
   void (*order)(std::vector<ForwardWork>& work, const core::Geometry& geometry,
                 const ForwardParams& params) = nullptr;
   void (*enqueue)(const ForwardKernel& kernel, const LaunchSite& site) = nullptr;
-  int counters = 0;                 // of 4 bytes, zero before and after a run
-  int blocks_a_multiprocessor = 2;  // at work at once
+  int counters = 0;                           // of 4 bytes, zero before and after a run
+  int blocks_a_multiprocessor = 2;            // at work at once
+  const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
 };
 
 /// Fastest first. Every family's tables.
 std::span<const ForwardKernel> sm90_kernels();
 std::span<const ForwardKernel> any_kernels();
 std::span<const ForwardKernel> sm80_kernels();
+/// For formulas of a program's own (tilefold/cuda/instantiate.cuh).
+std::span<const ForwardKernel> compiled_kernels();
 
 }  // namespace tilefold::cuda

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "cuda/launch/compiled.hpp"
 #include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "tilefold/error.hpp"
 
@@ -169,12 +171,12 @@ std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const P
 // Measured by simulation, docs/numerics.md. Batch-invariant bits may not depend on how many rows a
 // prefill's chunk has: there every head is treated as short ones are. So are scores that no query
 // changes: all rows round alike, and their number helps nothing.
-ExactWeights exact_weights(const core::Geometry& g, Reproducibility mode, const MaskData& mask) {
+ExactWeights exact_weights(const core::Geometry& g, Reproducibility mode, bool counted) {
   const int keys = std::max(16, 1024 / g.value_dim);
   if (mode == Reproducibility::batch_invariant || g.scale == 0)
     return {std::numeric_limits<long long>::max(), keys};
-  // A program may leave any of the rows a few keys: a head needs so many that enough have more.
-  if (mask.program.everything()) return {2048, keys};
+  if (counted) return {2048, keys};
+  // Any of the rows may see a few keys: a head needs so many that enough see more.
   return {g.out_dtype == DType::f32 ? 32768 : 8192, keys};
 }
 
@@ -230,7 +232,8 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   // A kernel with an order of its own counts from the schedule's.
   if (kernel.enqueue == nullptr)
     interleave_runs(g, params_.pack, params_.mask.range, params_.shape);
-  shared_bytes_ = kernel.shared_bytes(g.head_dim, g.value_dim);
+  shared_bytes_ = kernel.compiled == nullptr ? kernel.shared_bytes(g.head_dim, g.value_dim)
+                                             : kernel.compiled->shared_bytes;
   allow_shared(kernel.function, shared_bytes_);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
@@ -244,7 +247,39 @@ template <class T> T* ForwardPlan::keep(const std::vector<T>& elements) {
   return buffers_.back().template as<T>();
 }
 
+namespace {
+
+/// Copies into device memory that the plan keeps.
+class PlanTensors final : public SideTensors {
+ public:
+  PlanTensors(const core::Geometry& geometry, std::vector<DeviceBuffer>& buffers)
+      : geometry_(geometry), buffers_(buffers) {}
+  int batch() const override { return geometry_.batch; }
+  int query_heads() const override { return geometry_.query_heads; }
+
+ protected:
+  void* copy(const void* host, std::size_t bytes) const override {
+    const auto* first = static_cast<const unsigned char*>(host);
+    buffers_.push_back(DeviceBuffer::copy_of(std::vector<unsigned char>(first, first + bytes)));
+    return buffers_.back().data();
+  }
+
+ private:
+  const core::Geometry& geometry_;
+  std::vector<DeviceBuffer>& buffers_;
+};
+
+}  // namespace
+
+void ForwardPlan::upload_compiled(const core::Geometry& geometry, const Problem& problem) {
+  formula_ = formula_image(*kernel_.compiled, problem, PlanTensors(geometry, buffers_));
+  rising_ = !geometry.lengths_on_device &&
+            rises(geometry, kernel_.candidate.tile, problem.options.mask.node());
+  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, false);
+}
+
 void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {
+  if (kernel_.compiled != nullptr) return upload_compiled(geometry, problem);
   std::string reason;
   MaskImage mask = *mask_image(problem.options.mask.node(), reason);
   for (int i = 0; i < mask.data.program.tables_used; ++i) {
@@ -263,7 +298,8 @@ void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& 
     if (table.batch_stride != 0) table.batch_stride = table.positions;
   }
   params_.mask = mask.data;
-  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, params_.mask);
+  params_.exact_below =
+      exact_weights(geometry, problem.options.reproducibility, params_.mask.program.everything());
   steps_ = *score_steps(problem, reason);
   params_.step_count = int(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -459,8 +495,9 @@ void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, const Execution& 
     tilefold::cuda::launch({kernel_.function, p.shape.items, kernel_.threads, shared_bytes_, on},
                            kernel_.candidate.name, p);
   else
-    kernel_.enqueue(kernel_, {launch, execution.geometry, tensors, execution.problem.options,
-                              launch.counters, multiprocessors_, shared_bytes_, stream});
+    kernel_.enqueue(
+        kernel_, {launch, execution.geometry, tensors, execution.problem.options, launch.counters,
+                  multiprocessors_, shared_bytes_, formula_, rising_, stream});
   if (p.shape.splits > 1)
     tilefold::cuda::launch({merge_function(), p.shape.items, 128, 0, on}, "launching merge_parts",
                            p);

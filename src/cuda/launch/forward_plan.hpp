@@ -46,8 +46,8 @@ PageIds gather_page_ids(const core::Geometry& geometry, const PageTable& pages);
 std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const PageIds& pages);
 
 /// Which weights enter their product in two parts (docs/numerics.md).
-ExactWeights exact_weights(const core::Geometry& geometry, Reproducibility mode,
-                           const MaskData& mask);
+/// `counted`: the range mask says how many keys a row sees.
+ExactWeights exact_weights(const core::Geometry& geometry, Reproducibility mode, bool counted);
 
 /// Kernel parameters of everything but pointers.
 ForwardParams describe_problem(const core::Geometry& geometry, const planner::Schedule& schedule,
@@ -76,6 +76,7 @@ class ForwardPlan final : public Prepared {
 
  private:
   void upload_formula(const core::Geometry& geometry, const Problem& problem);
+  void upload_compiled(const core::Geometry& geometry, const Problem& problem);
   void upload_lengths(const Execution& execution);
   void upload_index(const TensorView& tensor, IndexArray& array);
   template <class T> T* keep(const std::vector<T>& elements);
@@ -89,6 +90,8 @@ class ForwardPlan final : public Prepared {
   OutputRows output_rows_{};
   bool clears_ = false;  // some rows of the output belong to nobody
   int shared_bytes_ = 0;
+  std::vector<unsigned char> formula_;  // of a compiled kernel
+  bool rising_ = false;                 // its later row tiles see more
   std::vector<ScoreStepImage> steps_;
   PageIds pages_;
 };

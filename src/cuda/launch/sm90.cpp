@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "cuda/kernels/sm90/forward/functions.hpp"
 #include "cuda/kernels/sm90/forward/params.hpp"
 #include "cuda/kernels/sm90/forward/registry.hpp"
+#include "cuda/launch/compiled.hpp"
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
@@ -22,6 +24,10 @@ namespace tilefold::cuda {
 namespace {
 
 using sm90::ForwardConfig;
+
+ForwardConfig config_of(const ForwardKernel& kernel) {
+  return kernel.compiled == nullptr ? sm90::registry(kernel.index) : config_of(*kernel.compiled);
+}
 
 std::string name_of(const ForwardConfig& c) {
   return kernel_name("sm90", c.type, c.head_dim, c.value_dim) + " " +
@@ -101,10 +107,11 @@ std::optional<std::string> formula_refusal(const ForwardConfig& c, const core::G
 
 std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
                                    const Problem& problem) {
-  const ForwardConfig c = sm90::registry(kernel.index);
+  const ForwardConfig c = config_of(kernel);
   if (auto reason = device_refusal(problem)) return reason;
   if (auto reason = type_refusal(c.type, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
+  if (kernel.compiled != nullptr) return formula_refusal(*kernel.compiled, geometry, problem);
   return formula_refusal(c, geometry, problem);
 }
 
@@ -148,8 +155,18 @@ bool has_idle_warpgroups(const ForwardConfig& c, const core::Geometry& geometry,
   return c.passes_by() && last != 0 && last <= c.tile_rows() - ForwardConfig::warpgroup_rows;
 }
 
+/// The one parameter of a compiled kernel: KernelParams, then the formula.
+void launch_compiled(const Launch& how, const ForwardKernel& kernel,
+                     const sm90::KernelParams& params, std::span<const unsigned char> formula) {
+  constexpr std::size_t most = 32 << 10;  // the driver's limit of parameters, from 12.1 on
+  alignas(64) unsigned char bytes[most];
+  std::memcpy(bytes, &params, sizeof params);
+  std::memcpy(bytes + kernel.compiled->formula_at, formula.data(), formula.size());
+  launch_bytes(how, kernel.candidate.name, bytes);
+}
+
 void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
-  const ForwardConfig c = sm90::registry(kernel.index);
+  const ForwardConfig c = config_of(kernel);
   const ForwardParams& p = site.launch.params;
   if (p.shape.items == 0) return;
   const Tensors& t = site.tensors;
@@ -164,7 +181,8 @@ void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   params.query_rows = t.query.rank() == 4 ? int(rows_of(t.query)) : 0;
   params.key_rows = t.key.rank() == 4 ? int(rows_of(t.key)) : 0;
   params.items = int(p.shape.items);
-  params.order = sm90_order(site.geometry, p);
+  params.order =
+      sm90_order(site.geometry, p, kernel.compiled == nullptr ? rises(p.mask.range) : site.rising);
   const int blocks = std::min(params.items, site.multiprocessors);
   const bool even = p.work == nullptr && !site.geometry.lengths_on_device &&
                     params.order.section == 0 && !has_idle_warpgroups(c, site.geometry, p);
@@ -173,9 +191,12 @@ void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
   params.output_path = output_path(c, p, out);
   if (params.output_path == sm90::OutputPath::box) params.out = encode(out);
   params.counters = site.counters;
-  launch({kernel.function, blocks, kernel.threads, site.shared_bytes,
-          static_cast<cudaStream_t>(site.stream)},
-         kernel.candidate.name, params);
+  const Launch how{kernel.function, blocks, kernel.threads, site.shared_bytes,
+                   static_cast<cudaStream_t>(site.stream)};
+  if (kernel.compiled == nullptr)
+    launch(how, kernel.candidate.name, params);
+  else
+    launch_compiled(how, kernel, params, site.formula);
 }
 
 // ---- table
@@ -184,10 +205,9 @@ template <int index> int shared_bytes(int, int) { return sm90::forward_shared_by
 
 // Of one multiprocessor: wgmma makes 4096 FLOPs a cycle; 16 exponentials; 128 bytes of shared
 // memory.
-template <int index> ForwardKernel row() {
-  constexpr ForwardConfig c = sm90::registry(index);
-  static const std::string name = name_of(c);
-  ForwardKernel kernel{{name.c_str(),
+ForwardKernel row(const ForwardConfig& c, const char* name, const void* function,
+                  int (*shared_bytes)(int, int), int index) {
+  ForwardKernel kernel{{name,
                         Backend::cuda,
                         dtype_of(c.type),
                         {c.tile_rows(), c.tile_keys, c.tile_rows()},
@@ -196,9 +216,9 @@ template <int index> ForwardKernel row() {
                         16,
                         128,
                         c.tile_rows()},
-                       sm90::forward_function<index>(),
+                       function,
                        c.threads(),
-                       shared_bytes<index>,
+                       shared_bytes,
                        refusal,
                        index};
   kernel.pointer_alignment = 16;
@@ -210,12 +230,38 @@ template <int index> ForwardKernel row() {
   return kernel;
 }
 
+template <int index> ForwardKernel registry_row() {
+  constexpr ForwardConfig c = sm90::registry(index);
+  static const std::string name = name_of(c);
+  return row(c, name.c_str(), sm90::forward_function<index>(), shared_bytes<index>, index);
+}
+
+/// A functor may ask for its head: a list of rows is one.
+int one_head(const ForwardKernel&, const core::Geometry&) { return 1; }
+
+ForwardKernel compiled_row(const CompiledRow& of) {
+  ForwardKernel kernel =
+      row(config_of(of.kernel), of.name.c_str(), of.kernel.function, nullptr, -1);
+  kernel.compiled = &of.kernel;
+  kernel.packed_heads = one_head;
+  return kernel;
+}
+
 template <int... index>
 std::array<ForwardKernel, sizeof...(index)> rows(std::integer_sequence<int, index...>) {
-  return {row<index>()...};
+  return {registry_row<index>()...};
 }
 
 }  // namespace
+
+std::span<const ForwardKernel> compiled_kernels() {
+  static const std::vector<ForwardKernel> table = [] {
+    std::vector<ForwardKernel> rows;
+    for (const CompiledRow& of : compiled_rows()) rows.push_back(compiled_row(of));
+    return rows;
+  }();
+  return table;
+}
 
 std::span<const ForwardKernel> sm90_kernels() {
   static const auto table = rows(std::make_integer_sequence<int, sm90::registry_size>{});

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <numeric>
 
+#include "plan/row_runs.hpp"
+#include "plan/tile_walk.hpp"
+
 namespace tilefold::cuda {
 
 namespace {
@@ -55,13 +58,38 @@ int choose_split(const SplitQuestion& q) {
   return int(best * q.tile_keys);
 }
 
-sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& params) {
+bool rises(const RangeMask& range) {
+  return range.high != RangeMask::unbounded_high && range.low == RangeMask::unbounded_low;
+}
+
+bool rises(const core::Geometry& g, const planner::TileShape& tile, const score::MaskNode* mask) {
+  if (g.sequences.empty() || mask == nullptr) return false;
+  const core::Sequence& s = g.sequences.front();
+  const int key_tiles = (s.key_length + tile.tile_keys - 1) / tile.tile_keys;
+  std::int64_t first_tiles = -1, tiles_before = -1;
+  for (int row = 0; row < s.query_length; row += tile.block_queries) {
+    std::int64_t tiles = 0;
+    planner::walk_tiles(
+        0, key_tiles,
+        [&](int first, int last) {
+          return planner::answer(
+              g, mask, 0, 0, row, std::min(row + tile.block_queries, s.query_length),
+              first * tile.tile_keys, std::min(last * tile.tile_keys, s.key_length));
+        },
+        [&](int first, int last, score::Truth) { tiles += last - first; });
+    if (tiles < tiles_before) return false;
+    if (first_tiles < 0) first_tiles = tiles;
+    tiles_before = tiles;
+  }
+  return tiles_before > first_tiles;
+}
+
+sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& params,
+                           bool rising) {
   if (params.work != nullptr) return {};
   const int lists = geometry.batch * params.lists, row_tiles = params.shape.row_tiles;
-  const RangeMask& range = params.mask.range;
-  const bool rising = range.high != RangeMask::unbounded_high &&
-                      range.low == RangeMask::unbounded_low && params.shape.splits == 1;
-  if (!rising || row_tiles == 1) return sm90::WorkOrder::plain(lists, row_tiles);
+  if (!rising || params.shape.splits != 1 || row_tiles == 1)
+    return sm90::WorkOrder::plain(lists, row_tiles);
   const std::int64_t bytes = row_tiles <= short_rows ? short_section_bytes : section_bytes;
   const std::int64_t heads_of_keys =
       std::max<std::int64_t>(1, bytes / key_bytes(geometry, geometry.max_key_length));

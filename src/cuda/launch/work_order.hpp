@@ -8,6 +8,8 @@
 #include "core/geometry.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/sm90/forward/order.hpp"
+#include "plan/schedule.hpp"
+#include "tilefold/formula.hpp"
 
 namespace tilefold::cuda {
 
@@ -23,8 +25,15 @@ struct SplitQuestion {
 /// slots: whole rows take 1026, 16 parts of 64 tiles are one wave and take 68.
 int choose_split(const SplitQuestion& question);
 
-/// Order of a grid without a work list: sections where the mask gives later rows more keys.
-sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& params);
+/// Whether the range mask gives later rows more keys, none fewer.
+bool rises(const RangeMask& range);
+/// The same of any mask, asked tile by tile of the first sequence and head.
+bool rises(const core::Geometry& geometry, const planner::TileShape& tile,
+           const score::MaskNode* mask);
+
+/// Order of a grid without a work list: sections where later rows have more keys, `rising`.
+sm90::WorkOrder sm90_order(const core::Geometry& geometry, const ForwardParams& params,
+                           bool rising);
 
 /// Sorts a work list: sections of (sequence, list) whose keys fit the L2 together, the longest
 /// sequences first; in a section the longest items first; the shortest quarter of all items at the

@@ -28,6 +28,15 @@ void launch(const Launch& how, const char* name, const Parameters&... parameters
       name);
 }
 
+/// The same of a kernel with one parameter, which lies at `parameter`.
+inline void launch_bytes(const Launch& how, const char* name, void* parameter) {
+  if (how.blocks == 0) return;
+  require_success(
+      cudaLaunchKernel(how.function, dim3(unsigned(how.blocks)), dim3(unsigned(how.threads)),
+                       &parameter, std::size_t(how.shared_bytes), how.stream),
+      name);
+}
+
 /// Raises a kernel's limit of dynamic shared memory on the current device to what a block may have:
 /// the limit is the function's, and plans of one kernel need different amounts.
 inline void allow_shared(const void* function, int bytes) {

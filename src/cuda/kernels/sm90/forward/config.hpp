@@ -10,8 +10,9 @@
 
 namespace tilefold::cuda::sm90 {
 
-/// `range`: scale and range mask. `changed`: softcap, ALiBi, bias and mask programs too.
-enum class Formula { range, changed };
+/// `range`: scale and range mask. `changed`: softcap, ALiBi, bias and mask programs too, read as
+/// data. `compiled`: a mask and a score change that are part of the kernel's type.
+enum class Formula { range, changed, compiled };
 
 struct ForwardConfig {
   HalfType type;
@@ -53,10 +54,10 @@ struct ForwardConfig {
   /// Registers a thread once the roles part. ptxas takes each as its role's budget; a scout that
   /// reads formulas needs more.
   TILEFOLD_HD constexpr int consumer_registers() const {
-    return consumers == 3 ? 160 : formula == Formula::changed ? 224 : 232;
+    return consumers == 3 ? 160 : formula == Formula::range ? 232 : 224;
   }
   TILEFOLD_HD constexpr int producer_registers() const {
-    return consumers == 3 ? 32 : formula == Formula::changed ? 56 : 40;
+    return consumers == 3 ? 32 : formula == Formula::range ? 40 : 56;
   }
   /// Scores, the weights they become, and the output.
   TILEFOLD_HD constexpr int fragment_registers() const {
@@ -76,6 +77,14 @@ struct ForwardConfig {
 template <ForwardConfig config> struct Choice {
   static constexpr ForwardConfig value = config;
   static_assert(value.valid(), "registers do not fit");
+  static_assert(config.formula != Formula::compiled);
+};
+/// The same with the formula that is compiled into it: a CompiledFormula.
+template <ForwardConfig config, class F> struct CompiledChoice {
+  static constexpr ForwardConfig value = config;
+  using Compiled = F;
+  static_assert(value.valid(), "registers do not fit");
+  static_assert(config.formula == Formula::compiled);
 };
 
 }  // namespace tilefold::cuda::sm90

@@ -25,11 +25,14 @@ template <class Chosen> class Consumer {
  public:
   static constexpr ForwardConfig config = Chosen::value;
   static constexpr int tile_keys = config.tile_keys;
-  static constexpr bool changes = config.formula == Formula::changed;
+  static constexpr bool compiled = config.formula == Formula::compiled;
+  static constexpr bool changes = changes_scores<Chosen>();
+  static constexpr bool takes_turns = config.formula != Formula::changed;
   using Plan = SharedPlan<Chosen>;
   using Product = ptx::Wgmma<config.type>;
 
-  __device__ __forceinline__ Consumer(const KernelParams& params, const Plan& plan, int warpgroup)
+  __device__ __forceinline__ Consumer(const ParamsOf<Chosen>& params, const Plan& plan,
+                                      int warpgroup)
       : params_(params),
         plan_(plan),
         warpgroup_(warpgroup),
@@ -40,7 +43,8 @@ template <class Chosen> class Consumer {
         c_(1.44269504f * scale_) {}
 
   __device__ __forceinline__ void run() {
-    if (!changes && warpgroup_ == config.consumers - 1) your_turn();  // the first is warpgroup 0's
+    if (takes_turns && warpgroup_ == config.consumers - 1)
+      your_turn();  // the first is warpgroup 0's
     const Slot<Chosen>* slot = &take();
     while (slot->assignment.work.rows != 0) {
       walk(slot);
@@ -92,10 +96,12 @@ template <class Chosen> class Consumer {
   // ---- the walk over key tiles
 
   __device__ __forceinline__ void walk(const Slot<Chosen>*& slot) {
-    if constexpr (changes)
-      walk_chunks(slot);
-    else
+    if constexpr (config.formula == Formula::range)
       walk_range(*slot);
+    else if constexpr (compiled)
+      walk_runs(slot);
+    else
+      walk_chunks(slot);
   }
 
   /// The query tile to its last output.
@@ -167,12 +173,59 @@ template <class Chosen> class Consumer {
         changed_step(*slot, a.last_tile - __ffs(int(live)), first);
       }
       if (!goes_on()) break;
-      const Slot<Chosen>& following = take();
-      release_slot();
-      slot = &following;
+      slot = &take_following();
     }
     if (config.query_stages == 1) release_only_query();
     last_output();
+  }
+  /// The same of compiled formulas: runs of tiles that the mask cuts and runs of whole ones, each a
+  /// loop of its own, so that no branch stands between a tile's products.
+  __device__ __forceinline__ void walk_runs(const Slot<Chosen>*& slot) {
+    Runs runs = runs_of(*slot);
+    first_step(*slot, runs.next(), false);
+    for (;;) {
+      while (runs.live != 0) {
+#pragma unroll 1
+        while (runs.is_cut()) step<true>(*slot, runs.next());
+#pragma unroll 1
+        while (runs.is_whole()) step<false>(*slot, runs.next());
+      }
+      if (!goes_on()) break;
+      slot = &take_following();
+      runs = runs_of(*slot);
+    }
+    if (config.query_stages == 1) release_only_query();
+    last_output();
+  }
+  __device__ __forceinline__ const Slot<Chosen>& take_following() {
+    const Slot<Chosen>& following = take();
+    release_slot();
+    return following;
+  }
+
+  /// The live tiles of a slot, from the last on.
+  struct Runs {
+    unsigned live, cut;
+    int last_tile;
+
+    __device__ __forceinline__ bool is_cut() const { return (live & (0u - live) & cut) != 0; }
+    __device__ __forceinline__ bool is_whole() const { return (live & (0u - live) & ~cut) != 0; }
+    __device__ __forceinline__ int next() {
+      const int tile = last_tile - __ffs(int(live));
+      live &= live - 1;
+      return tile;
+    }
+  };
+  __device__ __forceinline__ Runs runs_of(const Slot<Chosen>& slot) const {
+    return {slot.assignment.live, care_about(slot), slot.assignment.last_tile};
+  }
+  /// Tiles of a slot that take the long way: cut by the mask or by the ends of the keys, which the
+  /// outermost alone can be; all, where weights are exact.
+  __device__ __forceinline__ unsigned care_about(const Slot<Chosen>& slot) const {
+    const Assignment& a = slot.assignment;
+    const KeyRange all = slot.all[warpgroup_];
+    if (all.begin > a.first_tile * tile_keys) return ~0u;
+    return a.partial | (all.end < a.last_tile * tile_keys ? 1u : 0u);
   }
   /// Whether the next slot holds more of this query tile. The scout is never far behind.
   __device__ __forceinline__ bool goes_on() const {
@@ -221,7 +274,10 @@ template <class Chosen> class Consumer {
     issue_output();
     your_turn();
     finish_scores<1>();
-    if constexpr (masked) apply_formula(slot, tile, scores_);
+    if constexpr (masked)
+      apply_formula(slot, tile, scores_);
+    else if constexpr (compiled && changes)
+      tile_mask(slot, tile).change(scores_);
     softmax_.raise(scores_, c_);
     softmax_.weigh(scores_, c_);
     finish_output();
@@ -366,16 +422,24 @@ template <class Chosen> class Consumer {
   template <int count> __device__ __forceinline__ void apply_formula(const Slot<Chosen>& slot,
                                                                      int tile,
                                                                      float (&scores)[count]) {
-    const TileMask<Chosen> mask(params_.problem, slot, first_row_, tile);
-    if constexpr (changes) mask.change(scores, partial_);
+    const TileMask<Chosen> mask = tile_mask(slot, tile);
+    if constexpr (compiled) {
+      if constexpr (changes) mask.change(scores);
+      mask.keep(scores);
+    } else if constexpr (changes) {
+      mask.change(scores, partial_);
+    }
     mask.hide(scores, warpgroup_);
+  }
+  __device__ __forceinline__ TileMask<Chosen> tile_mask(const Slot<Chosen>& slot, int tile) const {
+    return TileMask<Chosen>(params_, slot, first_row_, tile);
   }
 
   /// Rows of V that no row of the sequence may see become zeros: a weight of 0 does not make 0 of a
   /// NaN. Only tiles at the ends of a sequence have such rows. All consumers do it together.
   __device__ __forceinline__ void mend_values(const Assignment& a, int tile) {
     KeyRange values = a.values;
-    if constexpr (changes) {
+    if constexpr (config.formula == Formula::changed) {
       const ForwardParams& p = params_.problem;
       const int end = score::smaller((tile + 1) * tile_keys, a.sequence.key_length);
       if (partial_ && !p.mask.program.everything()) {
@@ -397,7 +461,7 @@ template <class Chosen> class Consumer {
     ptx::barrier_sync(BlockBarrier::consumers, 128 * config.consumers);
   }
 
-  const KernelParams& params_;
+  const ParamsOf<Chosen>& params_;
   const Plan& plan_;
   int warpgroup_, lane_;
   int first_row_;  // of this warp, in the tile
@@ -405,7 +469,7 @@ template <class Chosen> class Consumer {
   RingPosition<Plan::slots> taken_, released_;
   RingPosition<config.query_stages> query_at_;
   RingPosition<config.stages> key_at_, value_at_;
-  bool partial_ = false;  // of the tile at hand, changed formulas only
+  bool partial_ = false;  // of the tile at hand, Formula::changed only
   bool leaving_ = false;  // the former query tile still holds its stage
 
   float scores_[tile_keys / 2];

@@ -16,7 +16,7 @@
 namespace tilefold::cuda::sm90 {
 
 template <class Chosen> __global__ void __launch_bounds__(Chosen::value.threads(), 1)
-    forward_kernel(const __grid_constant__ KernelParams params) {
+    forward_kernel(const __grid_constant__ ParamsOf<Chosen> params) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   constexpr ForwardConfig config = Chosen::value;

@@ -57,7 +57,7 @@ template <class Chosen> class Loader {
     value_at_.advance();
   }
   static __device__ __forceinline__ bool continues(const Assignment& a) {
-    return config.formula == Formula::changed && a.continues;
+    return config.formula != Formula::range && a.continues;
   }
 
   struct Place {

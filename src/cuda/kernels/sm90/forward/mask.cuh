@@ -6,15 +6,22 @@
 
 namespace tilefold::cuda::sm90 {
 
+template <class Chosen> constexpr bool changes_scores() {
+  constexpr Formula formula = Chosen::value.formula;
+  if constexpr (formula == Formula::compiled) return Chosen::Compiled::changes;
+  return formula == Formula::changed;
+}
+
 template <class Chosen> class TileMask {
  public:
   static constexpr ForwardConfig config = Chosen::value;
   static constexpr int count = config.tile_keys / 2;  // scores of a thread
 
   /// `first_row`: of this warp, in the query tile.
-  __device__ __forceinline__ TileMask(const ForwardParams& params, const Slot<Chosen>& slot,
+  __device__ __forceinline__ TileMask(const ParamsOf<Chosen>& params, const Slot<Chosen>& slot,
                                       int first_row, int tile)
-      : params_(params),
+      : all_params_(params),
+        params_(params.problem),
         slot_(slot),
         row_(first_row + int(threadIdx.x % 32) / 4),
         tile_begin_(tile * config.tile_keys),
@@ -52,7 +59,47 @@ template <class Chosen> class TileMask {
     }
   }
 
+  // ---- Formula::compiled: a list of rows is one head, and positions are one apart
+
+  /// Scales the scores and applies the compiled change.
+  template <int n> __device__ __forceinline__ void change(float (&s)[n]) const {
+    const score::Place at = place();
+    for_elements(s, [&](float& x, score::Position q, score::Position k) {
+      x = all_params_.formula.change.change(x * params_.scale, q, k, at);
+    });
+  }
+  /// Hides what the compiled mask hides.
+  template <int n> __device__ __forceinline__ void keep(float (&s)[n]) const {
+    const score::Place at = place();
+    for_elements(s, [&](float& x, score::Position q, score::Position k) {
+      x = decided(all_params_.formula.mask.keep(q, k, at)) ? x : -score::infinity<float>();
+    });
+  }
+
  private:
+  __device__ __forceinline__ score::Place place() const {
+    const Assignment& a = slot_.assignment;
+    return place_of(params_, a.sequence, a.work.sequence, a.work.kv_head);
+  }
+  /// Both rows of a key one after the other: what they read of side tensors is mostly the same.
+  template <int n, class Visit>
+  __device__ __forceinline__ void for_elements(float (&s)[n], const Visit& visit) const {
+    const Assignment& a = slot_.assignment;
+    const int query = query_position(params_, a.sequence, int(a.work.first_row) + row_);
+    const int key = key_position(params_, a.sequence, first_key_);
+#pragma unroll
+    for (int g = 0; g < n / 4; ++g) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          visit(s[4 * g + 2 * r + e], score::Position(query, 8 * r),
+                score::Position(key, 8 * g + e));
+      }
+    }
+  }
+
+  const ParamsOf<Chosen>& all_params_;
   const ForwardParams& params_;
   const Slot<Chosen>& slot_;
   int row_, tile_begin_, first_key_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernels/forward_params.cuh"
+#include "cuda/kernels/sm90/forward/config.hpp"
 #include "cuda/kernels/sm90/forward/order.hpp"
 #include "cuda/tile/tensor_map.cuh"
 
@@ -31,6 +32,14 @@ struct KernelParams {
   WorkOrder order;           // where problem.work is null and rows are not split
   ForwardParams problem;
 };
+
+template <class F> struct CompiledParams : KernelParams { F formula; };
+template <class Chosen> struct ParamsFor { using type = KernelParams; };
+template <ForwardConfig config, class F> struct ParamsFor<CompiledChoice<config, F>> {
+  using type = CompiledParams<F>;
+};
+/// What a kernel is launched with.
+template <class Chosen> using ParamsOf = typename ParamsFor<Chosen>::type;
 
 /// The work of one item. Its number among the parts is that of work_of(): merge_parts finds it.
 TILEFOLD_HD ForwardWork work_of_item(const KernelParams& params, int item) {

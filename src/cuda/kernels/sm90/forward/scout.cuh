@@ -11,7 +11,7 @@ template <class Chosen> class Scout {
  public:
   static constexpr ForwardConfig config = Chosen::value;
 
-  __device__ __forceinline__ Scout(const KernelParams& params, const SharedPlan<Chosen>& plan)
+  __device__ __forceinline__ Scout(const ParamsOf<Chosen>& params, const SharedPlan<Chosen>& plan)
       : params_(params), plan_(plan), lane_(int(threadIdx.x % 32)) {}
 
   /// An item is claimed when there is a slot for it, not earlier: what a block has claimed, no
@@ -118,6 +118,8 @@ template <class Chosen> class Scout {
           a.first_tile = begin, a.last_tile = last;
           a.live = live, a.partial = partial, a.continues = continues;
         }
+        if constexpr (config.formula == Formula::compiled)
+          bound_values(a, last - 32 + __clz(int(live)));
         fill_rows();
         post();
         continues = 1;
@@ -133,7 +135,42 @@ template <class Chosen> class Scout {
     const int first = score::larger(tile * config.tile_keys, a.work.first_key);
     const int last = score::smaller((tile + 1) * config.tile_keys, a.work.last_key);
     if (first >= last) return score::Truth::none;
-    return tile_answer(params_.problem, a.sequence, a.work, first, last);
+    if constexpr (config.formula == Formula::compiled) {
+      const ForwardParams& p = params_.problem;
+      const QueryRange rows = queries_of(a.sequence, a.work);
+      const auto queries = positions_between(query_position(p, a.sequence, rows.first),
+                                             query_position(p, a.sequence, rows.last));
+      const auto keys = positions_between(key_position(p, a.sequence, first),
+                                          key_position(p, a.sequence, last - 1));
+      return params_.formula.mask.keep(queries, keys,
+                                       place_of(p, a.sequence, a.work.sequence, a.work.kv_head));
+    } else {
+      return tile_answer(params_.problem, a.sequence, a.work, first, last);
+    }
+  }
+
+  /// Keys before the first that the compiled mask may leave any query of the sequence, in the
+  /// lowest tile of those sent: their V may be anything.
+  __device__ __forceinline__ void bound_values(Assignment& a, int tile) const {
+    int hidden = 0;
+    for (int first = tile * config.tile_keys;; first += 32) {
+      const unsigned seen = __ballot_sync(0xffffffffu, !ask_all(a, first + lane_).no());
+      hidden += seen == 0 ? 32 : __ffs(int(seen)) - 1;
+      if (seen != 0 || hidden >= config.tile_keys) break;
+    }
+    if (lane_ == 0 && hidden > 0)
+      a.values.begin = score::larger(a.values.begin, tile * config.tile_keys + hidden);
+    __syncwarp();
+  }
+  /// Of all the sequence's queries against one key.
+  __device__ __forceinline__ score::Truth ask_all(const Assignment& a, int key) const {
+    const ForwardParams& p = params_.problem;
+    const auto queries =
+        positions_between(query_position(p, a.sequence, 0),
+                          query_position(p, a.sequence, a.sequence.query_length - 1));
+    const int position = key_position(p, a.sequence, key);
+    return params_.formula.mask.keep(queries, score::Interval(position, position),
+                                     place_of(p, a.sequence, a.work.sequence, a.work.kv_head));
   }
 
   /// The keys that each row sees, and those that all rows of a warpgroup see.
@@ -204,7 +241,7 @@ template <class Chosen> class Scout {
     }
   }
 
-  const KernelParams& params_;
+  const ParamsOf<Chosen>& params_;
   const SharedPlan<Chosen>& plan_;
   int lane_;
   RingPosition<SharedPlan<Chosen>::slots> at_;

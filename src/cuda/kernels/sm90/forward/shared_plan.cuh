@@ -8,6 +8,7 @@
 //   slots    [2 or 3] of Slot
 #pragma once
 
+#include "cuda/kernels/compiled_formula.cuh"
 #include "cuda/kernels/sm90/forward/config.hpp"
 #include "cuda/kernels/sm90/forward/params.hpp"
 #include "cuda/tile/ring.cuh"

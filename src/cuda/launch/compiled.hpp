@@ -1,0 +1,34 @@
+// Kernels compiled for a formula's type (include/tilefold/cuda/instantiate.cuh) among the others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/sm90/forward/config.hpp"
+#include "cuda/launch/forward_kernel.hpp"
+#include "tilefold/cuda/compiled.hpp"
+
+namespace tilefold::cuda {
+
+/// A registered kernel, and the name of its row.
+struct CompiledRow {
+  CompiledForward kernel;
+  std::string name;
+};
+
+/// All that are registered. Nothing can be registered from the first call on.
+const std::vector<CompiledRow>& compiled_rows();
+
+sm90::ForwardConfig config_of(const CompiledForward& kernel);
+
+/// Whether the problem's mask and score change have the kernel's types; why not, where they do not.
+std::optional<std::string> formula_refusal(const CompiledForward& kernel,
+                                           const core::Geometry& geometry, const Problem& problem);
+/// Whether a kernel is registered for the types of the problem's formula.
+bool formula_is_compiled(const Problem& problem);
+
+/// The bytes of the kernel's formula: side tensors through `tensors`.
+std::vector<unsigned char> formula_image(const CompiledForward& kernel, const Problem& problem,
+                                         const SideTensors& tensors);
+
+}  // namespace tilefold::cuda
