@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 
-#include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
 #include "cuda/launch/work_order.hpp"
@@ -207,6 +206,10 @@ std::shared_ptr<Prepared> prepare(const Execution& execution) {
   return std::make_shared<ForwardPlan>(execution, *table()[std::size_t(execution.kernel_index)]);
 }
 
+std::size_t input_alignment(int kernel_index) {
+  return std::size_t(table()[std::size_t(kernel_index)]->pointer_alignment);
+}
+
 void check_alignment(const Execution& execution, const Tensors& tensors) {
   const ForwardKernel& kernel = *table()[std::size_t(execution.kernel_index)];
   const core::NamedTensor read[] = {
@@ -223,24 +226,6 @@ void check_alignment(const Execution& execution, const Tensors& tensors) {
                     ", which the plan chose, reads whole multiples; plan with this pointer to get "
                     "a kernel that takes it");
   }
-}
-
-void check_pointers(const Tensors& tensors) {
-  core::each_tensor(tensors, [](core::NamedTensor named, std::size_t) {
-    const TensorView& tensor = *named.tensor;
-    if (!tensor.present() || tensor.empty() || tensor.device() == Device::cpu()) return;
-    cudaPointerAttributes found{};
-    require_success(cudaPointerGetAttributes(&found, tensor.data()), "cudaPointerGetAttributes");
-    if (found.type == cudaMemoryTypeManaged) return;
-    if (found.type != cudaMemoryTypeDevice)
-      throw Error(ErrorCode::device_mismatch, std::string(named.name) + " is said to be on " +
-                                                  to_string(tensor.device()) +
-                                                  ": its pointer is host memory");
-    if (found.device != tensor.device().index)
-      throw Error(ErrorCode::device_mismatch,
-                  std::string(named.name) + " is said to be on " + to_string(tensor.device()) +
-                      ": its pointer is on " + to_string(Device::cuda(found.device)));
-  });
 }
 
 bool is_capturing(void* stream) {
