@@ -238,12 +238,12 @@ bool is_capturing(void* stream) {
 void run(const Execution& execution, const Prepared& prepared, const Tensors& tensors,
          void* workspace, void* stream) {
   const auto& plan = static_cast<const ForwardPlan&>(prepared);
-  const CurrentDevice current(execution.problem.tensors.query.device().index);
+  const CurrentDevice current(plan.device());
   plan.check_page_ids(execution, tensors);
   const ForwardLaunch launch = plan.bind(execution, tensors, workspace);
   plan.enqueue_lengths(launch, stream);
   if (execution.geometry.lengths_on_device && checks_values()) check_device_values(plan, stream);
-  plan.enqueue_forward(launch, execution, tensors, stream);
+  plan.enqueue_forward(launch, stream);
 }
 
 }  // namespace tilefold::cuda
