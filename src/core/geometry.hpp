@@ -72,6 +72,8 @@ void check_memory(const Tensors& tensors);
 /// element's boundary; an output whose elements are apart; two tensors that share no memory.
 void require_usable(const char* name, const TensorView& tensor);
 void require_separate_elements(const char* name, const TensorView& output);
+/// Whether no two of the view's elements share memory; its pointer means nothing.
+bool has_separate_elements(const TensorView& output);
 void require_disjoint(const char* output_name, const TensorView& output, const char* other_name,
                       const TensorView& other);
 
@@ -80,7 +82,8 @@ void require_disjoint(const char* output_name, const TensorView& output, const c
 void check_same_description(const Tensors& planned, const Tensors& given);
 
 /// Throws Error(plan_mismatch) unless the host lengths and tables of `given` say what they said
-/// when `geometry` was resolved; refuses page ids outside the pool. Allocates nothing.
+/// when `geometry` was resolved; refuses page ids outside the pool. Pointers are present. Allocates
+/// nothing.
 void check_same_lengths(const Geometry& geometry, const Tensors& given, const Options& options);
 
 /// The value tensor: options.value_source decides whether it is a view of the key.

@@ -54,21 +54,31 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return distance < ra.last - ra.first || distance + (rb.last - rb.first) > step;
 }
 
+// Elements between neighbours along an axis, in either direction.
+std::uint64_t step_of(const TensorView& tensor, int axis) {
+  const std::int64_t stride = tensor.stride(axis);
+  return stride < 0 ? -std::uint64_t(stride) : std::uint64_t(stride);
+}
+
 // An output whose own elements share memory: a stride shorter than what lies inside it.
 bool overlaps_itself(const TensorView& tensor) {
   if (tensor.empty()) return false;
-  std::int64_t inside = 1;  // elements spanned by the axes of smaller stride
+  std::uint64_t inside = 1;  // elements spanned by the axes of smaller stride; at most 2^64 - 1
   std::array<bool, TensorView::max_rank> done{};
   for (int round = 0; round < tensor.rank(); ++round) {
     int next = -1;
     for (int axis = 0; axis < tensor.rank(); ++axis) {
       if (done[std::size_t(axis)] || tensor.dim(axis) == 1) continue;
-      if (next < 0 || std::abs(tensor.stride(axis)) < std::abs(tensor.stride(next))) next = axis;
+      if (next < 0 || step_of(tensor, axis) < step_of(tensor, next)) next = axis;
     }
     if (next < 0) break;
     done[std::size_t(next)] = true;
-    if (std::abs(tensor.stride(next)) < inside) return true;
-    inside += std::abs(tensor.stride(next)) * (tensor.dim(next) - 1);
+    const std::uint64_t step = step_of(tensor, next);
+    if (step < inside) return true;
+    std::uint64_t reach;
+    if (__builtin_mul_overflow(step, std::uint64_t(tensor.dim(next) - 1), &reach) ||
+        __builtin_add_overflow(inside, reach, &inside))
+      inside = UINT64_MAX;
   }
   return false;
 }
@@ -87,6 +97,8 @@ void require_usable(const char* name, const TensorView& tensor) {
                                            std::to_string(bytes_of(tensor.dtype())) + " bytes");
 }
 
+bool has_separate_elements(const TensorView& output) { return !overlaps_itself(output); }
+
 void require_separate_elements(const char* name, const TensorView& output) {
   if (output.present() && overlaps_itself(output))
     throw Error(ErrorCode::overlap, std::string(name) + " is " + output.to_string() +
@@ -102,7 +114,7 @@ void require_disjoint(const char* output_name, const TensorView& output, const c
 
 void check_memory(const Tensors& tensors) {
   // Of two dozen tensors a problem has a handful, most of them apart: only those that meet are
-  // looked at closely. Every run() comes by here.
+  // looked at closely.
   std::array<NamedTensor, 32> all{};
   std::array<Range, 32> ranges{};
   std::size_t count = 0, outputs = 0;

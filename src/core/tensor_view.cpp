@@ -113,12 +113,14 @@ TensorView TensorView::with_data(const void* data) const noexcept {
 
 TensorView::ByteSpan TensorView::byte_span() const noexcept {
   if (empty()) return {0, 0};
-  std::int64_t first = 0, last = 0;
+  // Modulo 2^64, as addresses count: strides may be anything, and plan() asks before run() does.
+  std::uint64_t first = 0, last = 0;
   for (int axis = 0; axis < rank(); ++axis) {
-    const std::int64_t reach = stride(axis) * (dim(axis) - 1);
-    (reach < 0 ? first : last) += reach;
+    const std::uint64_t reach = std::uint64_t(stride(axis)) * std::uint64_t(dim(axis) - 1);
+    (stride(axis) < 0 ? first : last) += reach;
   }
-  return {first * bytes_of(dtype_), (last + 1) * bytes_of(dtype_)};
+  const auto bytes = std::uint64_t(bytes_of(dtype_));
+  return {std::int64_t(first * bytes), std::int64_t((last + 1) * bytes)};
 }
 
 std::string TensorView::to_string() const {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 
-#include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
 #include "cuda/launch/work_order.hpp"
@@ -212,6 +211,10 @@ std::shared_ptr<Prepared> prepare(const Execution& execution) {
   return std::make_shared<ForwardPlan>(execution, *table()[std::size_t(execution.kernel_index)]);
 }
 
+std::size_t input_alignment(int kernel_index) {
+  return std::size_t(table()[std::size_t(kernel_index)]->pointer_alignment);
+}
+
 void check_alignment(const Execution& execution, const Tensors& tensors) {
   const ForwardKernel& kernel = *table()[std::size_t(execution.kernel_index)];
   const core::NamedTensor read[] = {
@@ -230,24 +233,6 @@ void check_alignment(const Execution& execution, const Tensors& tensors) {
   }
 }
 
-void check_pointers(const Tensors& tensors) {
-  core::each_tensor(tensors, [](core::NamedTensor named, std::size_t) {
-    const TensorView& tensor = *named.tensor;
-    if (!tensor.present() || tensor.empty() || tensor.device() == Device::cpu()) return;
-    cudaPointerAttributes found{};
-    require_success(cudaPointerGetAttributes(&found, tensor.data()), "cudaPointerGetAttributes");
-    if (found.type == cudaMemoryTypeManaged) return;
-    if (found.type != cudaMemoryTypeDevice)
-      throw Error(ErrorCode::device_mismatch, std::string(named.name) + " is said to be on " +
-                                                  to_string(tensor.device()) +
-                                                  ": its pointer is host memory");
-    if (found.device != tensor.device().index)
-      throw Error(ErrorCode::device_mismatch,
-                  std::string(named.name) + " is said to be on " + to_string(tensor.device()) +
-                      ": its pointer is on " + to_string(Device::cuda(found.device)));
-  });
-}
-
 bool is_capturing(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   require_success(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
@@ -258,12 +243,12 @@ bool is_capturing(void* stream) {
 void run(const Execution& execution, const Prepared& prepared, const Tensors& tensors,
          void* workspace, void* stream) {
   const auto& plan = static_cast<const ForwardPlan&>(prepared);
-  const CurrentDevice current(execution.problem.tensors.query.device().index);
+  const CurrentDevice current(plan.device());
   plan.check_page_ids(execution, tensors);
   const ForwardLaunch launch = plan.bind(execution, tensors, workspace);
   plan.enqueue_lengths(launch, stream);
   if (execution.geometry.lengths_on_device && checks_values()) check_device_values(plan, stream);
-  plan.enqueue_forward(launch, execution, tensors, stream);
+  plan.enqueue_forward(launch, stream);
 }
 
 }  // namespace tilefold::cuda

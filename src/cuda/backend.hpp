@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/geometry.hpp"
+#include "core/planned_tensors.hpp"
 #include "plan/choose.hpp"
 #include "plan/schedule.hpp"
 #include "tilefold/plan.hpp"
@@ -69,12 +70,16 @@ class Prepared {
 /// Uploads, loads kernels, sets their attributes. Synchronises; not while a stream is captured.
 std::shared_ptr<Prepared> prepare(const Execution& execution);
 
+/// Bytes that query, key and value must start on for a kernel: a power of two.
+std::size_t input_alignment(int kernel_index);
+
 /// Throws Error(misaligned) for a pointer that the plan's kernel cannot read from, naming the
 /// argument: a plan made without pointers, or with others, learns of it here. Needs no device.
 void check_alignment(const Execution& execution, const Tensors& tensors);
 
-/// Throws Error(device_mismatch) for a pointer that the device cannot read, naming the argument.
-void check_pointers(const Tensors& tensors);
+/// Throws Error(device_mismatch) for a pointer that the device cannot read, naming the argument. Of
+/// tensors with the plan's description.
+void check_pointers(const core::PlannedTensors& planned, const core::TensorPointers& given);
 
 /// True while the stream is being captured into a graph.
 bool is_capturing(void* stream);

@@ -18,7 +18,8 @@ planner::Schedule make_schedule(const core::Geometry&, int, const Problem&) { re
 std::size_t workspace_bytes(const Execution&) { refuse(); }
 std::shared_ptr<Prepared> prepare(const Execution&) { refuse(); }
 void check_alignment(const Execution&, const Tensors&) { refuse(); }
-void check_pointers(const Tensors&) { refuse(); }
+std::size_t input_alignment(int) { refuse(); }
+void check_pointers(const core::PlannedTensors&, const core::TensorPointers&) { refuse(); }
 bool is_capturing(void*) { refuse(); }
 void run(const Execution&, const Prepared&, const Tensors&, void*, void*) { refuse(); }
 

@@ -6,6 +6,7 @@
 
 #include "core/geometry.hpp"
 #include "core/parallel_for.hpp"
+#include "core/planned_tensors.hpp"
 #include "cpu/backend.hpp"
 #include "cuda/backend.hpp"
 #include "front/kernels.hpp"
@@ -38,24 +39,27 @@ OwnedMemory allocate(std::size_t bytes) {
 
 struct Plan::State {
   Problem problem;
+  core::PlannedTensors planned;
   core::Geometry geometry;
   planner::Schedule schedule;
   int kernel_index = 0;  // in all_kernels()
+  int cuda_index = -1;   // in cuda::kernels(); -1: a kernel of the CPU
   int threads = 1;       // CPU backend
   std::size_t workspace_bytes = 0;
   OwnedMemory workspace;
   std::shared_ptr<cuda::Prepared> prepared;
 
   const planner::Candidate& kernel() const { return all_kernels()[std::size_t(kernel_index)]; }
-  bool on_cuda() const { return kernel().backend == Backend::cuda; }
-  cuda::Execution on_device() const {
-    return {geometry, schedule, problem, kernel_index - first_cuda_kernel()};
-  }
+  bool on_cuda() const { return cuda_index >= 0; }
+  cuda::Execution on_device() const { return {geometry, schedule, problem, cuda_index}; }
   void make_cpu_schedule();
   void make_cuda_schedule();
+  void check_workspace(const Workspace& given) const;
+  void check_tensors(const Tensors& tensors, const core::TensorPointers& given) const;
   void prepare_cuda(const RunOptions& options);
   void run_on_cpu(const Tensors& tensors, const RunOptions& options);
-  void run_on_cuda(const Tensors& tensors, const RunOptions& options);
+  void run_on_cuda(const Tensors& tensors, const core::TensorPointers& given,
+                   const RunOptions& options);
   planner::Machine machine() const;
   planner::Explanation explain() const {
     planner::Explanation e =
@@ -86,7 +90,7 @@ planner::Machine Plan::State::machine() const {
 }
 
 void Plan::State::make_cuda_schedule() {
-  schedule = cuda::make_schedule(geometry, kernel_index - first_cuda_kernel(), problem);
+  schedule = cuda::make_schedule(geometry, cuda_index, problem);
   workspace_bytes = cuda::workspace_bytes(on_device());
 }
 
@@ -95,10 +99,14 @@ Plan plan(const Problem& problem) {
   state->problem = problem;
   state->geometry = core::resolve(problem);
   state->kernel_index = planner::choose(all_kernels(), state->geometry, problem);
+  if (state->kernel().backend == Backend::cuda)
+    state->cuda_index = state->kernel_index - first_cuda_kernel();
   if (state->on_cuda())
     state->make_cuda_schedule();
   else
     state->make_cpu_schedule();
+  state->planned = core::PlannedTensors(
+      problem.tensors, state->on_cuda() ? cuda::input_alignment(state->cuda_index) : 1);
   return Plan(std::move(state));
 }
 
@@ -147,32 +155,47 @@ void Plan::State::prepare_cuda(const RunOptions& options) {
   if (needs_own) prepared->allocate_workspace(workspace_bytes);
 }
 
-void Plan::State::run_on_cuda(const Tensors& tensors, const RunOptions& options) {
+void Plan::State::run_on_cuda(const Tensors& tensors, const core::TensorPointers& given,
+                              const RunOptions& options) {
   if (options.visited != nullptr)
     throw Error(ErrorCode::unsupported,
                 "run() got `visited`: the CUDA backend counts no tiles, see Plan::count_tiles()");
-  cuda::check_alignment(on_device(), tensors);
-  cuda::require_device(problem.tensors.query.device());
-  cuda::check_pointers(tensors);
+  if (!prepared) cuda::require_device(problem.tensors.query.device());
+  cuda::check_pointers(planned, given);
   prepare_cuda(options);
   void* memory = options.workspace.data != nullptr ? options.workspace.data : prepared->workspace();
   cuda::run(on_device(), *prepared, tensors, memory, options.stream);
 }
 
-void Plan::run(const Tensors& tensors, const RunOptions& options) const {
-  State& s = *state_;
-  const Workspace& given = options.workspace;
-  if (given.data != nullptr && given.bytes < s.workspace_bytes)
+void Plan::State::check_workspace(const Workspace& given) const {
+  if (given.data == nullptr) return;
+  if (given.bytes < workspace_bytes)
     throw Error(ErrorCode::capacity_exceeded, "workspace has " + std::to_string(given.bytes) +
                                                   " bytes: the plan needs " +
-                                                  std::to_string(s.workspace_bytes));
+                                                  std::to_string(workspace_bytes));
   if (reinterpret_cast<std::uintptr_t>(given.data) % workspace_alignment != 0)
     throw Error(ErrorCode::misaligned, "workspace must start at a multiple of 64 bytes");
-  core::check_same_description(s.problem.tensors, tensors);
-  core::check_same_lengths(s.geometry, tensors, s.problem.options);
-  core::check_memory(tensors);
+}
+
+// A host's time to launch is a few microseconds: what is the same in every run is not worked out
+// again, and only where the short answer is no the long one says why, if there is a why.
+void Plan::State::check_tensors(const Tensors& tensors, const core::TensorPointers& given) const {
+  if (!planned.describes(tensors, given)) core::check_same_description(problem.tensors, tensors);
+  if (!planned.are_usable_and_apart(given)) {
+    core::check_memory(tensors);
+    if (on_cuda()) cuda::check_alignment(on_device(), tensors);
+  }
+  if (!planned.have_same_lengths(given))
+    core::check_same_lengths(geometry, tensors, problem.options);
+}
+
+void Plan::run(const Tensors& tensors, const RunOptions& options) const {
+  State& s = *state_;
+  const core::TensorPointers given = core::pointers_to(tensors);
+  s.check_workspace(options.workspace);
+  s.check_tensors(tensors, given);
   if (s.on_cuda())
-    s.run_on_cuda(tensors, options);
+    s.run_on_cuda(tensors, given, options);
   else
     s.run_on_cpu(tensors, options);
 }

@@ -40,6 +40,7 @@ class SideTensors {
 
 /// One kernel of the forward.
 struct CompiledForward {
+  static constexpr std::size_t most_params_bytes = 4096;
   std::string name;            ///< of the formula
   const std::type_info* mask;  ///< functors as Mask and ScoreChange hold them
   const std::type_info* change;

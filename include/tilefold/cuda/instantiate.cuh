@@ -37,6 +37,8 @@ template <class M, class C, HalfType type, int shape> struct ForwardInstance {
       sm90::config_of(type, sm90::Formula::compiled, sm90::compiled_tiles[shape]), Compiled>;
   using Params = sm90::ParamsOf<Chosen>;
   static_assert(__is_trivially_copyable(Compiled), "a functor on a device is its bytes");
+  static_assert(sizeof(Params) <= CompiledForward::most_params_bytes,
+                "a kernel's parameters end at 4 KB: large data belongs into side tensors");
 
   explicit ForwardInstance(const char* name) {
     const auto* params = static_cast<const Params*>(nullptr);

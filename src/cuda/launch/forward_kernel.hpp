@@ -3,6 +3,7 @@
 // Each family has one table of them; the backend tries families in the order of backend.cpp.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,21 +16,27 @@
 namespace tilefold::cuda {
 
 struct ForwardKernel;
-struct ForwardLaunch;
 struct CompiledForward;
 
-/// One run, as a family that launches its kernels itself is told of it.
-struct LaunchSite {
-  const ForwardLaunch& launch;
+/// A prepared plan, as a family that launches its kernels itself is told of it.
+struct LaunchPlan {
+  const ForwardParams& params;  // of every run, but for pointers to tensors and workspace
   const core::Geometry& geometry;
-  const Tensors& tensors;
-  const Options& options;
-  unsigned* counters;  // ForwardKernel::counters zeros in the workspace
+  const Problem& problem;
+  const void* device_memory;  // any, aligned to 128: stands for tensors that runs will bring
   int multiprocessors;
   int shared_bytes;
   std::span<const unsigned char> formula;  // of a compiled kernel
   bool rising;                             // later row tiles see more
-  void* stream;
+};
+
+/// The launches of one plan by such a family, with all that is the same in every run. No run
+/// changes it.
+class FamilyLaunch {
+ public:
+  virtual ~FamilyLaunch() = default;
+  /// `params`: of this run. `counters`: ForwardKernel::counters zeros in the workspace.
+  virtual void enqueue(const ForwardParams& params, unsigned* counters, void* stream) const = 0;
 };
 
 struct ForwardKernel {
@@ -52,7 +59,8 @@ struct ForwardKernel {
   /// The order of a work list; null: as the schedule numbers it.
   void (*order)(std::vector<ForwardWork>& work, const core::Geometry& geometry,
                 const ForwardParams& params) = nullptr;
-  void (*enqueue)(const ForwardKernel& kernel, const LaunchSite& site) = nullptr;
+  std::unique_ptr<const FamilyLaunch> (*family_launch)(const ForwardKernel& kernel,
+                                                       const LaunchPlan& plan) = nullptr;
   int counters = 0;                           // of 4 bytes, zero before and after a run
   int blocks_a_multiprocessor = 2;            // at work at once
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used

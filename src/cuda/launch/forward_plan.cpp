@@ -45,6 +45,12 @@ Operand key_operand(const core::Geometry& g, const TensorView& tensor, const Des
           nullptr, scale_strides(descale, g.key_layout)};
 }
 
+// A view of the key's first columns starts where the key does.
+const void* value_data(const Tensors& tensors, const Options& options) {
+  return options.value_source == ValueSource::view_of_key ? tensors.key.data()
+                                                          : tensors.value.data();
+}
+
 const float* scale_data(const Descale& descale) {
   return descale.scale.present() ? descale.scale.as<float>() : nullptr;
 }
@@ -217,7 +223,7 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
 ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel)
     : kernel_(kernel),
       device_(execution.problem.tensors.query.device().index),
-      multiprocessors_(card(Device::cuda(device_)).multiprocessors) {
+      layout_(execution.geometry, execution.schedule, kernel.counters) {
   const CurrentDevice current(device_);
   const core::Geometry& g = execution.geometry;
   const Tensors& t = execution.problem.tensors;
@@ -230,11 +236,12 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   upload_formula(execution.geometry, execution.problem);
   upload_lengths(execution);
   // A kernel with an order of its own counts from the schedule's.
-  if (kernel.enqueue == nullptr)
+  if (kernel.family_launch == nullptr)
     interleave_runs(g, params_.pack, params_.mask.range, params_.shape);
   shared_bytes_ = kernel.compiled == nullptr ? kernel.shared_bytes(g.head_dim, g.value_dim)
                                              : kernel.compiled->shared_bytes;
   allow_shared(kernel.function, shared_bytes_);
+  if (kernel.family_launch != nullptr) make_family_launch(execution);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
   for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function()})
@@ -271,15 +278,23 @@ class PlanTensors final : public SideTensors {
 
 }  // namespace
 
-void ForwardPlan::upload_compiled(const core::Geometry& geometry, const Problem& problem) {
-  formula_ = formula_image(*kernel_.compiled, problem, PlanTensors(geometry, buffers_));
-  rising_ = !geometry.lengths_on_device &&
-            rises(geometry, kernel_.candidate.tile, problem.options.mask.node());
-  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, false);
+void ForwardPlan::make_family_launch(const Execution& execution) {
+  const core::Geometry& g = execution.geometry;
+  std::vector<unsigned char> formula;
+  bool rising = false;
+  if (kernel_.compiled != nullptr) {
+    formula = formula_image(*kernel_.compiled, execution.problem, PlanTensors(g, buffers_));
+    rising = !g.lengths_on_device &&
+             rises(g, kernel_.candidate.tile, execution.problem.options.mask.node());
+  }
+  family_launch_ = kernel_.family_launch(
+      kernel_, {params_, g, execution.problem, status_.data(),
+                card(Device::cuda(device_)).multiprocessors, shared_bytes_, formula, rising});
 }
 
 void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {
-  if (kernel_.compiled != nullptr) return upload_compiled(geometry, problem);
+  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, false);
+  if (kernel_.compiled != nullptr) return;  // make_family_launch() brings its formula
   std::string reason;
   MaskImage mask = *mask_image(problem.options.mask.node(), reason);
   for (int i = 0; i < mask.data.program.tables_used; ++i) {
@@ -431,13 +446,13 @@ void ForwardPlan::check_page_ids(const Execution& execution, const Tensors& tens
 ForwardLaunch ForwardPlan::bind(const Execution& execution, const Tensors& t,
                                 void* workspace) const {
   const core::Geometry& g = execution.geometry;
-  ForwardLaunch launch{params_, lengths_, nullptr};
+  ForwardLaunch launch{params_, std::nullopt, nullptr};
   ForwardParams& p = launch.params;
   p.query.data = t.query.data();
   p.query.scale = scale_data(t.query_descale);
   p.key.data = t.key.data();
   p.key.scale = scale_data(t.key_descale);
-  p.value.data = core::value_of(t, execution.problem.options).data();
+  p.value.data = value_data(t, execution.problem.options);
   p.value.scale = scale_data(value_descale(execution.problem, t));
   p.out = t.out.data();
   p.lse = t.lse.present() ? t.lse.as<float>() : nullptr;
@@ -446,42 +461,41 @@ ForwardLaunch ForwardPlan::bind(const Execution& execution, const Tensors& t,
     if (steps_[i].of_problem)
       p.steps[i].data =
           steps_[i].kind == ScoreStepKind::alibi ? t.alibi_slopes.data() : t.bias.data();
-  const WorkspaceLayout layout(g, execution.schedule, kernel_.counters);
   char* base = static_cast<char*>(workspace);
-  launch.counters = reinterpret_cast<unsigned*>(base + layout.counters);
-  p.part_max = reinterpret_cast<float*>(base + layout.part_max);
-  p.part_sum = reinterpret_cast<float*>(base + layout.part_sum);
-  p.part_out = reinterpret_cast<float*>(base + layout.part_out);
+  launch.counters = reinterpret_cast<unsigned*>(base + layout_.counters);
+  p.part_max = reinterpret_cast<float*>(base + layout_.part_max);
+  p.part_sum = reinterpret_cast<float*>(base + layout_.part_sum);
+  p.part_out = reinterpret_cast<float*>(base + layout_.part_out);
   if (!g.lengths_on_device) return launch;
 
-  launch.lengths.sequences = reinterpret_cast<SequenceInfo*>(base + layout.sequences);
-  p.sequences = launch.lengths.sequences;
+  LengthSources& lengths = launch.lengths.emplace(lengths_);
+  lengths.sequences = reinterpret_cast<SequenceInfo*>(base + layout_.sequences);
+  p.sequences = lengths.sequences;
   const auto point = [](IndexArray& array, const TensorView& tensor) {
     if (tensor.present() && tensor.device() != Device::cpu()) array.data = tensor.data();
   };
-  point(launch.lengths.query_borders, t.cu_seqlens_q);
-  point(launch.lengths.query_lengths, t.query_lengths);
-  point(launch.lengths.key_borders, t.cu_seqlens_k);
-  point(launch.lengths.key_lengths, t.key_lengths);
-  point(launch.lengths.page_borders, t.pages.indptr);
-  point(launch.lengths.last_page, t.pages.last_page_size);
-  point(launch.lengths.query_starts, t.query_starts);
-  point(launch.lengths.key_starts, t.key_starts);
+  point(lengths.query_borders, t.cu_seqlens_q);
+  point(lengths.query_lengths, t.query_lengths);
+  point(lengths.key_borders, t.cu_seqlens_k);
+  point(lengths.key_lengths, t.key_lengths);
+  point(lengths.page_borders, t.pages.indptr);
+  point(lengths.last_page, t.pages.last_page_size);
+  point(lengths.query_starts, t.query_starts);
+  point(lengths.key_starts, t.key_starts);
   const TensorView& ids = t.pages.table.present() ? t.pages.table : t.pages.indices;
   if (ids.present() && ids.device() != Device::cpu()) p.page_ids = ids.as<std::int32_t>();
   return launch;
 }
 
 void ForwardPlan::enqueue_lengths(const ForwardLaunch& launch, void* stream) const {
-  if (launch.lengths.sequences == nullptr || launch.params.batch == 0) return;
+  if (!launch.lengths || launch.params.batch == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   require_success(cudaMemsetAsync(status_.data(), 0, status_.bytes(), on), "cudaMemsetAsync");
   tilefold::cuda::launch({read_lengths_function(), launch.params.batch, 128, 0, on},
-                         "launching read_lengths", launch.params, launch.lengths);
+                         "launching read_lengths", launch.params, *launch.lengths);
 }
 
-void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, const Execution& execution,
-                                  const Tensors& tensors, void* stream) const {
+void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, void* stream) const {
   const auto on = static_cast<cudaStream_t>(stream);
   const ForwardParams& p = launch.params;
   if (clears_)
@@ -491,13 +505,11 @@ void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, const Execution& 
     require_success(
         cudaMemsetAsync(launch.counters, 0, std::size_t(kernel_.counters) * sizeof(unsigned), on),
         "cudaMemsetAsync");
-  if (kernel_.enqueue == nullptr)
+  if (family_launch_ == nullptr)
     tilefold::cuda::launch({kernel_.function, p.shape.items, kernel_.threads, shared_bytes_, on},
                            kernel_.candidate.name, p);
   else
-    kernel_.enqueue(
-        kernel_, {launch, execution.geometry, tensors, execution.problem.options, launch.counters,
-                  multiprocessors_, shared_bytes_, formula_, rising_, stream});
+    family_launch_->enqueue(p, launch.counters, stream);
   if (p.shape.splits > 1)
     tilefold::cuda::launch({merge_function(), p.shape.items, 128, 0, on}, "launching merge_parts",
                            p);

@@ -2,6 +2,8 @@
 // one run's tensors to it.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "cuda/backend.hpp"
@@ -55,14 +57,15 @@ ForwardParams describe_problem(const core::Geometry& geometry, const planner::Sc
 
 struct ForwardLaunch {
   ForwardParams params;
-  LengthSources lengths;
-  unsigned* counters;  // in the workspace
+  std::optional<LengthSources> lengths;  // of a device
+  unsigned* counters;                    // in the workspace
 };
 
 class ForwardPlan final : public Prepared {
  public:
   ForwardPlan(const Execution& execution, const ForwardKernel& kernel);
 
+  int device() const { return device_; }
   void* workspace() const override { return workspace_.data(); }
   void allocate_workspace(std::size_t bytes) override;
   std::uint32_t status() const override;
@@ -71,18 +74,18 @@ class ForwardPlan final : public Prepared {
   void check_page_ids(const Execution& execution, const Tensors& tensors) const;
   ForwardLaunch bind(const Execution& execution, const Tensors& tensors, void* workspace) const;
   void enqueue_lengths(const ForwardLaunch& launch, void* stream) const;
-  void enqueue_forward(const ForwardLaunch& launch, const Execution& execution,
-                       const Tensors& tensors, void* stream) const;
+  void enqueue_forward(const ForwardLaunch& launch, void* stream) const;
 
  private:
   void upload_formula(const core::Geometry& geometry, const Problem& problem);
-  void upload_compiled(const core::Geometry& geometry, const Problem& problem);
+  void make_family_launch(const Execution& execution);
   void upload_lengths(const Execution& execution);
   void upload_index(const TensorView& tensor, IndexArray& array);
   template <class T> T* keep(const std::vector<T>& elements);
 
   const ForwardKernel& kernel_;
-  int device_, multiprocessors_;
+  int device_;
+  WorkspaceLayout layout_;
   std::vector<DeviceBuffer> buffers_;
   DeviceBuffer status_, workspace_;
   ForwardParams params_;
@@ -90,8 +93,7 @@ class ForwardPlan final : public Prepared {
   OutputRows output_rows_{};
   bool clears_ = false;  // some rows of the output belong to nobody
   int shared_bytes_ = 0;
-  std::vector<unsigned char> formula_;  // of a compiled kernel
-  bool rising_ = false;                 // its later row tiles see more
+  std::unique_ptr<const FamilyLaunch> family_launch_;  // null: one launch of a block an item
   std::vector<ScoreStepImage> steps_;
   PageIds pages_;
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "cuda/kernels/sm90/forward/functions.hpp"
@@ -12,7 +13,6 @@
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
-#include "cuda/launch/forward_plan.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
@@ -54,12 +54,6 @@ HeadTensor head_tensor(const TensorView& tensor) {
 }
 
 std::int64_t rows_of(const TensorView& tensor) { return tensor.dim(tensor.rank() == 4 ? 1 : 0); }
-
-/// Where no sequence has keys none are loaded, but a tensor map must describe something: Q, whose
-/// rows are the work.
-const TensorView& or_query(const TensorView& keys, const Tensors& tensors) {
-  return rows_of(keys) == 0 ? tensors.query : keys;
-}
 
 std::optional<std::string> map_refusal(const char* name, const TensorView& tensor) {
   if (rows_of(tensor) == 0) return std::nullopt;  // nothing to load
@@ -133,14 +127,17 @@ int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
 // ---- launch
 
 /// The epilogue between two query tiles costs tensor-core time: its short form where it will do.
-sm90::OutputPath output_path(const ForwardConfig& c, const ForwardParams& p, const TensorBox& out) {
+/// For outputs that start on 16 bytes.
+sm90::OutputPath output_path(const ForwardConfig& c, const LaunchPlan& plan, const TensorBox& out) {
+  const ForwardParams& p = plan.params;
   const ElementType own = element_type(dtype_of(c.type));
   const Strides& s = p.out_strides;
-  const auto bytes = reinterpret_cast<std::uintptr_t>(p.out) | std::uintptr_t(2 * s.outer) |
-                     std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
+  const auto bytes =
+      std::uintptr_t(2 * s.outer) | std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
   const auto narrow = [](std::int64_t stride) { return stride >= 0 && stride <= INT32_MAX; };
   const bool fast = p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
-                    p.sinks == nullptr && narrow(s.row) && narrow(p.lse_strides.row);
+                    !plan.problem.tensors.sinks.present() && narrow(s.row) &&
+                    narrow(p.lse_strides.row);
   if (!fast) return sm90::OutputPath::general;
   const bool staged =
       c.query_stages > 1 && c.value_groups() <= c.key_groups() && cuda::refusal(out).empty();
@@ -155,48 +152,99 @@ bool has_idle_warpgroups(const ForwardConfig& c, const core::Geometry& geometry,
   return c.passes_by() && last != 0 && last <= c.tile_rows() - ForwardConfig::warpgroup_rows;
 }
 
-/// The one parameter of a compiled kernel: KernelParams, then the formula.
-void launch_compiled(const Launch& how, const ForwardKernel& kernel,
-                     const sm90::KernelParams& params, std::span<const unsigned char> formula) {
-  constexpr std::size_t most = 32 << 10;  // the driver's limit of parameters, from 12.1 on
-  alignas(64) unsigned char bytes[most];
-  std::memcpy(bytes, &params, sizeof params);
-  std::memcpy(bytes + kernel.compiled->formula_at, formula.data(), formula.size());
-  launch_bytes(how, kernel.candidate.name, bytes);
+/// Parameters of a plan's launches. A run takes a copy and puts its pointers in: the driver writes
+/// a map's address in a fifth of the time that it takes to make the map.
+class Sm90Launch final : public FamilyLaunch {
+ public:
+  Sm90Launch(const ForwardKernel& kernel, const LaunchPlan& plan)
+      : kernel_(kernel),
+        shared_bytes_(plan.shared_bytes),
+        formula_(plan.formula.begin(), plan.formula.end()) {
+    if (plan.params.shape.items == 0) return;  // no rows, of which there is no map
+    const ForwardConfig c = config_of(kernel);
+    describe_work(c, plan);
+    make_maps(c, plan);
+    blocks_ = std::min(params_.items, plan.multiprocessors);
+  }
+  void enqueue(const ForwardParams& problem, unsigned* counters, void* stream) const override;
+
+ private:
+  void describe_work(const ForwardConfig& c, const LaunchPlan& plan);
+  void make_maps(const ForwardConfig& c, const LaunchPlan& plan);
+  void launch_compiled(const Launch& how, const sm90::KernelParams& params) const;
+
+  const ForwardKernel& kernel_;
+  int shared_bytes_, blocks_ = 0;
+  std::vector<unsigned char> formula_;  // of a compiled kernel
+  bool has_keys_ = false;
+  sm90::KernelParams params_{};
+};
+
+void Sm90Launch::describe_work(const ForwardConfig& c, const LaunchPlan& plan) {
+  const ForwardParams& p = plan.params;
+  const Tensors& t = plan.problem.tensors;
+  params_.query_path = p.pack == 1 ? sm90::QueryPath::box : sm90::QueryPath::rows;
+  params_.query_rows = t.query.rank() == 4 ? int(rows_of(t.query)) : 0;
+  params_.key_rows = t.key.rank() == 4 ? int(rows_of(t.key)) : 0;
+  params_.items = int(p.shape.items);
+  params_.order =
+      sm90_order(plan.geometry, p, kernel_.compiled == nullptr ? rises(p.mask.range) : plan.rising);
+  const bool even = p.work == nullptr && !plan.geometry.lengths_on_device &&
+                    params_.order.section == 0 && !has_idle_warpgroups(c, plan.geometry, p);
+  params_.turn = even ? sm90::Turn::fixed : sm90::Turn::counted;
 }
 
-void enqueue(const ForwardKernel& kernel, const LaunchSite& site) {
-  const ForwardConfig c = config_of(kernel);
-  const ForwardParams& p = site.launch.params;
-  if (p.shape.items == 0) return;
-  const Tensors& t = site.tensors;
-  const TensorView& value = core::value_of(t, site.options);
-  sm90::KernelParams params{};
-  params.problem = p;
-  params.query_path = p.pack == 1 ? sm90::QueryPath::box : sm90::QueryPath::rows;
-  if (params.query_path == sm90::QueryPath::box)
-    params.query = encode(column_box(head_tensor(t.query), ForwardConfig::warpgroup_rows));
-  params.key = encode(column_box(head_tensor(or_query(t.key, t)), c.tile_keys));
-  params.value = encode(column_box(head_tensor(or_query(value, t)), c.tile_keys));
-  params.query_rows = t.query.rank() == 4 ? int(rows_of(t.query)) : 0;
-  params.key_rows = t.key.rank() == 4 ? int(rows_of(t.key)) : 0;
-  params.items = int(p.shape.items);
-  params.order =
-      sm90_order(site.geometry, p, kernel.compiled == nullptr ? rises(p.mask.range) : site.rising);
-  const int blocks = std::min(params.items, site.multiprocessors);
-  const bool even = p.work == nullptr && !site.geometry.lengths_on_device &&
-                    params.order.section == 0 && !has_idle_warpgroups(c, site.geometry, p);
-  params.turn = even ? sm90::Turn::fixed : sm90::Turn::counted;
-  const TensorBox out = column_box(head_tensor(t.out), 16);  // a warp's rows
-  params.output_path = output_path(c, p, out);
-  if (params.output_path == sm90::OutputPath::box) params.out = encode(out);
-  params.counters = site.counters;
-  const Launch how{kernel.function, blocks, kernel.threads, site.shared_bytes,
-                   static_cast<cudaStream_t>(site.stream)};
-  if (kernel.compiled == nullptr)
-    launch(how, kernel.candidate.name, params);
+void Sm90Launch::make_maps(const ForwardConfig& c, const LaunchPlan& plan) {
+  const Tensors& t = plan.problem.tensors;
+  const auto box = [&](const TensorView& tensor, int rows) {
+    return column_box(head_tensor(tensor.with_data(plan.device_memory)), rows);
+  };
+  // Where no sequence has keys none are loaded, but a map must describe something: Q, whose rows
+  // are the work.
+  has_keys_ = rows_of(t.key) != 0;
+  const TensorView &key = has_keys_ ? t.key : t.query,
+                   &value = has_keys_ ? core::value_of(t, plan.problem.options) : t.query;
+  if (params_.query_path == sm90::QueryPath::box)
+    params_.query = encode(box(t.query, ForwardConfig::warpgroup_rows));
+  params_.key = encode(box(key, c.tile_keys));
+  params_.value = encode(box(value, c.tile_keys));
+  const TensorBox out = box(t.out, 16);  // a warp's rows
+  params_.output_path = output_path(c, plan, out);
+  if (params_.output_path == sm90::OutputPath::box) params_.out = encode(out);
+}
+
+void Sm90Launch::enqueue(const ForwardParams& problem, unsigned* counters, void* stream) const {
+  if (blocks_ == 0) return;
+  const sm90::KernelParams& plan = params_;
+  sm90::KernelParams params{plan.query,       plan.key,        plan.value, plan.out,
+                            plan.output_path, plan.query_path, plan.turn,  plan.items,
+                            plan.query_rows,  plan.key_rows,   counters,   plan.order,
+                            problem};
+  if (params.query_path == sm90::QueryPath::box) replace_address(params.query, problem.query.data);
+  replace_address(params.key, has_keys_ ? problem.key.data : problem.query.data);
+  replace_address(params.value, has_keys_ ? problem.value.data : problem.query.data);
+  if (reinterpret_cast<std::uintptr_t>(problem.out) % 16 != 0)
+    params.output_path = sm90::OutputPath::general;
+  if (params.output_path == sm90::OutputPath::box) replace_address(params.out, problem.out);
+  const Launch how{kernel_.function, blocks_, kernel_.threads, shared_bytes_,
+                   static_cast<cudaStream_t>(stream)};
+  if (kernel_.compiled == nullptr)
+    launch(how, kernel_.candidate.name, params);
   else
-    launch_compiled(how, kernel, params, site.formula);
+    launch_compiled(how, params);
+}
+
+/// The one parameter of a compiled kernel: KernelParams, then the formula.
+void Sm90Launch::launch_compiled(const Launch& how, const sm90::KernelParams& params) const {
+  alignas(64) unsigned char bytes[CompiledForward::most_params_bytes];
+  std::memcpy(bytes, &params, sizeof params);
+  std::memcpy(bytes + kernel_.compiled->formula_at, formula_.data(), formula_.size());
+  launch_bytes(how, kernel_.candidate.name, bytes);
+}
+
+std::unique_ptr<const FamilyLaunch> family_launch(const ForwardKernel& kernel,
+                                                  const LaunchPlan& plan) {
+  return std::make_unique<Sm90Launch>(kernel, plan);
 }
 
 // ---- table
@@ -224,7 +272,7 @@ ForwardKernel row(const ForwardConfig& c, const char* name, const void* function
   kernel.pointer_alignment = 16;
   kernel.packed_heads = packed_heads;
   kernel.order = longest_first;
-  kernel.enqueue = enqueue;
+  kernel.family_launch = family_launch;
   kernel.counters = 2;
   kernel.blocks_a_multiprocessor = 1;
   return kernel;

@@ -63,9 +63,14 @@ const DeviceProperties* device_properties(int index) {
 }
 
 CurrentDevice::CurrentDevice(int index) {
-  require_success(cudaGetDevice(&former_), "cudaGetDevice");
+  int current = 0;
+  require_success(cudaGetDevice(&current), "cudaGetDevice");
+  if (current == index) return;
   require_success(cudaSetDevice(index), "cudaSetDevice");
+  former_ = current;
 }
-CurrentDevice::~CurrentDevice() { cudaSetDevice(former_); }
+CurrentDevice::~CurrentDevice() {
+  if (former_ >= 0) cudaSetDevice(former_);
+}
 
 }  // namespace tilefold::cuda

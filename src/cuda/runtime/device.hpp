@@ -35,7 +35,7 @@ class CurrentDevice {
   CurrentDevice& operator=(const CurrentDevice&) = delete;
 
  private:
-  int former_ = 0;
+  int former_ = -1;  // -1: the same
 };
 
 }  // namespace tilefold::cuda

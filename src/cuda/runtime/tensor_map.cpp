@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "cuda/runtime/check.hpp"
+#include "cuda/runtime/driver_entry.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -13,23 +13,6 @@ namespace {
 
 static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) &&
               alignof(TensorMap) >= alignof(CUtensorMap));
-
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode driver_encode() {
-  static const Encode function = [] {
-    void* address = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    require_success(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000,
-                                                     cudaEnableDefault, &found),
-                    "cudaGetDriverEntryPointByVersion");
-    return found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(address) : nullptr;
-  }();
-  if (function == nullptr)
-    throw Error(ErrorCode::unsupported,
-                "the driver has no cuTensorMapEncodeTiled: it must be of CUDA 12.0 or later");
-  return function;
-}
 
 CUtensorMapDataType data_type(ElementType type) {
   switch (type) {
@@ -49,6 +32,12 @@ CUtensorMapSwizzle swizzle_of(SwizzleBytes swizzle) {
   }
 }
 
+void require_driver_success(CUresult result, const char* what) {
+  if (result != CUDA_SUCCESS)
+    throw Error(ErrorCode::device_failed,
+                std::string(what) + " failed: driver error " + std::to_string(int(result)));
+}
+
 }  // namespace
 
 TensorMap encode(const TensorBox& tensor) {
@@ -63,18 +52,25 @@ TensorMap encode(const TensorBox& tensor) {
     box[axis] = cuuint32_t(tensor.box[axis]);
     if (axis > 0) strides[axis - 1] = cuuint64_t(tensor.strides[axis]);
   }
+  static const auto encode_tiled =
+      required_driver_entry<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled", 12000);
   CUtensorMap encoded;
-  const CUresult result = driver_encode()(
-      &encoded, data_type(tensor.type), cuuint32_t(tensor.rank), const_cast<void*>(tensor.data),
-      extents.data(), strides.data(), box.data(), every_element.data(),
-      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(tensor.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    throw Error(ErrorCode::device_failed,
-                "cuTensorMapEncodeTiled failed: driver error " + std::to_string(int(result)));
+  require_driver_success(
+      encode_tiled(&encoded, data_type(tensor.type), cuuint32_t(tensor.rank),
+                   const_cast<void*>(tensor.data), extents.data(), strides.data(), box.data(),
+                   every_element.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(tensor.swizzle),
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      "cuTensorMapEncodeTiled");
   TensorMap map;
   std::memcpy(&map, &encoded, sizeof map);
   return map;
+}
+
+void replace_address(TensorMap& map, const void* data) {
+  static const auto replace = required_driver_entry<decltype(&cuTensorMapReplaceAddress)>(
+      "cuTensorMapReplaceAddress", 12000);
+  require_driver_success(replace(reinterpret_cast<CUtensorMap*>(&map), const_cast<void*>(data)),
+                         "cuTensorMapReplaceAddress");
 }
 
 }  // namespace tilefold::cuda

@@ -13,4 +13,8 @@ namespace tilefold::cuda {
 /// refuses.
 TensorMap encode(const TensorBox& tensor);
 
+/// The same map over memory at `data`, present and a multiple of 16: a quarter of the time of
+/// encode(). Throws as encode() does.
+void replace_address(TensorMap& map, const void* data);
+
 }  // namespace tilefold::cuda

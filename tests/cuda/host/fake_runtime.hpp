@@ -1,0 +1,32 @@
+// A CUDA runtime without a device: it answers as two H200s would, counts what it is asked for and
+// launches nothing. Linked into a program, it stands for libcudart, so what run() costs and asks of
+// the driver can be seen on any machine.
+#pragma once
+
+#include <cstdint>
+
+namespace tilefold::testing {
+
+struct FakeCalls {
+  int launches = 0;
+  int get_device = 0, set_device = 0;
+  int pointer_places = 0;      // cuPointerGetAttributes
+  int pointer_attributes = 0;  // cudaPointerGetAttributes
+  int maps_encoded = 0, addresses_replaced = 0;
+};
+
+struct FakeRuntime {
+  FakeCalls calls;
+  int current_device = 0;
+  void (*on_launch)(const void* function, void** parameters) = nullptr;
+};
+FakeRuntime& fake_runtime();
+
+/// The start of one of many allocations of 1 GiB on device 0 or 1. Nothing may read it. Any other
+/// address is the host's.
+inline char* device_memory(int device, int allocation) {
+  return reinterpret_cast<char*>((std::uintptr_t(device) + 1) << 44 | std::uintptr_t(allocation)
+                                                                          << 30);
+}
+
+}  // namespace tilefold::testing
