@@ -9,6 +9,7 @@
 #include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
 #include "cuda/runtime/launch.hpp"
@@ -97,13 +98,18 @@ std::optional<std::string> not_asked_for(const char* name) {
   throw Error(ErrorCode::invalid_argument, message);
 }
 
+const ForwardKernel* kernel_of(const planner::Candidate& candidate) {
+  for (const ForwardKernel* kernel : table())
+    if (std::strcmp(kernel->candidate.name, candidate.name) == 0) return kernel;
+  return nullptr;
+}
+
 std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
   if (auto reason = backend_refusal(geometry, problem)) return reason;
   if (auto reason = not_asked_for(candidate.name)) return reason;
-  for (const ForwardKernel* kernel : table())
-    if (std::strcmp(kernel->candidate.name, candidate.name) == 0)
-      return kernel->refusal(*kernel, geometry, problem);
+  if (const ForwardKernel* kernel = kernel_of(candidate))
+    return kernel->refusal(*kernel, geometry, problem);
   return "it is not in the table of kernels";
 }
 
@@ -115,6 +121,50 @@ void number_items(const core::Geometry& geometry, planner::Schedule& schedule) {
     schedule.first_item.push_back(schedule.first_item.back() + schedule.lists(geometry) *
                                                                    schedule.blocks(geometry, s) *
                                                                    schedule.splits(s));
+}
+
+int slots(const ForwardKernel& kernel, const Problem& problem) {
+  return kernel.blocks_a_multiprocessor *
+         card(problem.tensors.query.device()).figures.multiprocessors;
+}
+
+/// Sizes are those of `sized`, lengths or capacities.
+planner::Schedule schedule_for(const core::Geometry& sized, const ForwardKernel& kernel,
+                               const Problem& problem) {
+  planner::Schedule schedule;
+  schedule.tile = kernel.candidate.tile;
+  if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
+  number_items(sized, schedule);
+  schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
+                            ? invariant_split
+                            : choose_split({schedule.items(), sized.max_key_length,
+                                            schedule.tile.tile_keys, slots(kernel, problem)});
+  number_items(sized, schedule);
+  return schedule;
+}
+
+/// Heads of few outputs multiply their weights in two parts, on the tensor cores.
+bool has_second_parts(const core::Geometry& sized, const ForwardKernel& kernel,
+                      const Problem& problem, const MaskData& mask) {
+  const long long outputs = 1LL * sized.max_query_length * sized.value_dim;
+  return bits_of(kernel.candidate.compute) == 16 &&
+         outputs < exact_weights(sized, problem.options.reproducibility, mask).outputs;
+}
+
+planner::Prediction predict(const planner::Candidate& candidate, const core::Geometry& geometry,
+                            const Problem& problem) {
+  const ForwardKernel& kernel = *kernel_of(candidate);
+  const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
+  std::string reason;
+  const MaskData mask = mask_image(problem.options.mask.node(), reason)->data;
+  planner::KernelCost cost = kernel.cost != nullptr ? kernel.cost(kernel, sized) : candidate.cost;
+  if (has_second_parts(sized, kernel, problem, mask)) cost = with_second_parts(cost);
+  const planner::CardFigures card = cuda::card(problem.tensors.query.device()).figures;
+  planner::Load load = load_of(sized, schedule_for(sized, kernel, problem), key_band(mask.range),
+                               card, slots(kernel, problem));
+  // What a program hides is not counted: all families would pass the same tiles by.
+  if (!mask.program.everything()) load.cut_tiles = load.tiles;
+  return planner::predict(cost, load, card);
 }
 
 bool checks_values() {
@@ -146,6 +196,7 @@ std::span<const planner::Candidate> kernels() {
       for (const ForwardKernel& kernel : family.kernels) {
         all.push_back(kernel.candidate);
         all.back().limits = limits;
+        all.back().predict = predict;
         all.back().family = family.name;
         all.back().score_passes = family.score_passes;
       }
@@ -165,9 +216,10 @@ Presence presence() {
 
 Card card(Device device) {
   const DeviceProperties* p = device_properties(device.index);
-  // The vendor's figures: 141 GB of HBM3e at 4.8 TB/s, 132 multiprocessors, boost clock 1980 MHz.
-  if (p == nullptr) return {"NVIDIA H200", false, 132, 4.8e12, 1.98e9};
-  return {p->name, true, p->multiprocessors, p->bytes_per_second, p->cycles_per_second};
+  if (p == nullptr) return {"NVIDIA H200", false, planner::h200};
+  return {p->name,
+          true,
+          {p->multiprocessors, p->cycles_per_second, p->bytes_per_second, p->cache_bytes}};
 }
 
 void require_device(Device device) {
@@ -180,17 +232,7 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
                                 const Problem& problem) {
   const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
   const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
-  planner::Schedule schedule;
-  schedule.tile = kernel.candidate.tile;
-  if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
-  number_items(sized, schedule);
-  schedule.split_keys =
-      problem.options.reproducibility == Reproducibility::batch_invariant
-          ? invariant_split
-          : choose_split({schedule.items(), geometry.max_key_length, schedule.tile.tile_keys,
-                          kernel.blocks_a_multiprocessor *
-                              card(problem.tensors.query.device()).multiprocessors});
-  number_items(sized, schedule);
+  planner::Schedule schedule = schedule_for(sized, kernel, problem);
   if (schedule.items() > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +
                                             " tiles of rows: one launch takes at most 2147483647");

@@ -52,6 +52,9 @@ struct ForwardKernel {
   void (*enqueue)(const ForwardKernel& kernel, const LaunchSite& site) = nullptr;
   int counters = 0;                 // of 4 bytes, zero before and after a run
   int blocks_a_multiprocessor = 2;  // at work at once
+  /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
+  planner::KernelCost (*cost)(const ForwardKernel& kernel,
+                              const core::Geometry& geometry) = nullptr;
 };
 
 /// Fastest first. Every family's tables.

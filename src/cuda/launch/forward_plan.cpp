@@ -215,7 +215,7 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
 ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel)
     : kernel_(kernel),
       device_(execution.problem.tensors.query.device().index),
-      multiprocessors_(card(Device::cuda(device_)).multiprocessors) {
+      multiprocessors_(card(Device::cuda(device_)).figures.multiprocessors) {
   const CurrentDevice current(device_);
   const core::Geometry& g = execution.geometry;
   const Tensors& t = execution.problem.tensors;

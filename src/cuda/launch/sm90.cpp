@@ -11,6 +11,7 @@
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
@@ -207,6 +208,10 @@ template <int index> ForwardKernel row() {
   kernel.enqueue = enqueue;
   kernel.counters = 2;
   kernel.blocks_a_multiprocessor = 1;
+  kernel.candidate.cost =
+      sm90_cost({c.head_dim, c.value_dim, kernel.candidate.tile,
+                 c.formula == sm90::Formula::range ? Formulas::none : Formulas::read,
+                 kernel.blocks_a_multiprocessor});
   return kernel;
 }
 
