@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "core/each_tensor.hpp"
 #include "cuda/launch/forward_kernel.hpp"
@@ -116,7 +117,8 @@ std::optional<std::string> limits(const planner::Candidate& candidate,
 constexpr int invariant_split = 4096;
 
 void number_items(const core::Geometry& geometry, planner::Schedule& schedule) {
-  schedule.first_item = {0};
+  schedule.first_item.assign(1, 0);
+  schedule.first_item.reserve(geometry.sequences.size() + 1);
   for (const core::Sequence& s : geometry.sequences)
     schedule.first_item.push_back(schedule.first_item.back() + schedule.lists(geometry) *
                                                                    schedule.blocks(geometry, s) *
@@ -139,7 +141,7 @@ planner::Schedule schedule_for(const core::Geometry& sized, const ForwardKernel&
                             ? invariant_split
                             : choose_split({schedule.items(), sized.max_key_length,
                                             schedule.tile.tile_keys, slots(kernel, problem)});
-  number_items(sized, schedule);
+  if (schedule.split_keys != 0) number_items(sized, schedule);
   return schedule;
 }
 
@@ -154,7 +156,9 @@ bool has_second_parts(const core::Geometry& sized, const ForwardKernel& kernel,
 planner::Prediction predict(const planner::Candidate& candidate, const core::Geometry& geometry,
                             const Problem& problem) {
   const ForwardKernel& kernel = *kernel_of(candidate);
-  const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
+  std::optional<core::Geometry> by_capacity;  // a copy only where there is something to change
+  if (geometry.lengths_on_device) by_capacity = core::sized_by_capacity(geometry, problem.options);
+  const core::Geometry& sized = by_capacity ? *by_capacity : geometry;
   std::string reason;
   const MaskData mask = mask_image(problem.options.mask.node(), reason)->data;
   planner::KernelCost cost = kernel.cost != nullptr ? kernel.cost(kernel, sized) : candidate.cost;

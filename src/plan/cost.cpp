@@ -70,20 +70,10 @@ double query_bytes(const core::Geometry& g) {
   return g.head_dim * bytes_of(g.query_dtype) + g.value_dim * bytes_of(g.out_dtype);
 }
 
-/// Adds one sequence.
-void add(Load& load, const core::Geometry& g, const core::Sequence& s, const Schedule& schedule,
-         KeyBand band) {
-  const RowTiles row = row_tiles(g, s, schedule.tile, band);
-  const double lists = schedule.lists(g);
-  const double blocks = lists * double(schedule.blocks(g, s));
-  const int splits = schedule.splits(s);
-  load.items += std::int64_t(blocks) * splits;
-  load.tiles += row.mean * blocks;
-  load.cut_tiles += row.cut * blocks;
-  const double part = splits == 1 ? row.most : schedule.split_keys / schedule.tile.tile_keys;
-  load.longest = std::max(load.longest, std::min(row.most, part));
-  if (splits > 1)
-    load.part_bytes += 2.0 * splits * s.query_length * g.query_heads * 4 * (g.value_dim + 2);
+/// What a sequence's cost depends on is that of the other.
+bool cost_alike(const core::Sequence& a, const core::Sequence& b) {
+  return a.query_length == b.query_length && a.key_length == b.key_length &&
+         a.query_start == b.query_start && a.key_start == b.key_start && a.offset == b.offset;
 }
 
 /// Keys that the L2 cache cannot hold come again for each wave of the rows that read them.
@@ -94,6 +84,31 @@ double device_bytes(const core::Geometry& g, const core::Sequence& s, const Sche
   const double reads =
       head > card.cache_bytes ? std::ceil(double(rows_of_head) / double(slots)) : 1;
   return double(s.query_length) * g.query_heads * query_bytes(g) + g.kv_heads * head * reads;
+}
+
+Load load_of_sequence(const core::Geometry& g, const core::Sequence& s, const Schedule& schedule,
+                      KeyBand band) {
+  const RowTiles row = row_tiles(g, s, schedule.tile, band);
+  const std::int64_t blocks = schedule.lists(g) * schedule.blocks(g, s);
+  const int splits = schedule.splits(s);
+  Load load;
+  load.items = blocks * splits;
+  load.tiles = row.mean * double(blocks);
+  load.cut_tiles = row.cut * double(blocks);
+  const double part = splits == 1 ? row.most : schedule.split_keys / schedule.tile.tile_keys;
+  load.longest = std::min(row.most, part);
+  if (splits > 1)
+    load.part_bytes = 2.0 * splits * s.query_length * g.query_heads * 4 * (g.value_dim + 2);
+  return load;
+}
+
+void add(Load& all, const Load& one) {
+  all.items += one.items;
+  all.tiles += one.tiles;
+  all.cut_tiles += one.cut_tiles;
+  all.longest = std::max(all.longest, one.longest);
+  all.bytes += one.bytes;
+  all.part_bytes += one.part_bytes;
 }
 
 }  // namespace
@@ -119,13 +134,18 @@ RowTiles row_tiles(const core::Geometry& g, const core::Sequence& s, const TileS
 
 Load load_of(const core::Geometry& g, const Schedule& schedule, KeyBand band,
              const CardFigures& card, std::int64_t slots) {
-  Load load;
+  Load all, one;
+  const core::Sequence* before = nullptr;
   for (const core::Sequence& s : g.sequences) {
     if (s.query_length == 0) continue;
-    add(load, g, s, schedule, band);
-    load.bytes += device_bytes(g, s, schedule, band, card, slots);
+    if (before == nullptr || !cost_alike(s, *before)) {
+      one = load_of_sequence(g, s, schedule, band);
+      one.bytes = device_bytes(g, s, schedule, band, card, slots);
+    }
+    before = &s;
+    add(all, one);
   }
-  return load;
+  return all;
 }
 
 double Prediction::seconds() const {
