@@ -18,11 +18,15 @@ constexpr double merge_launch_seconds = 2e-6, part_bytes_per_second = 3e12;
 // Of the vendor's bandwidth. Estimated: no committed figure is bound by memory.
 constexpr double reachable_bandwidth = 0.9;
 // Row tiles that are asked in a sequence: in between the range moves evenly.
-constexpr std::int64_t asked_row_tiles = 8;
+constexpr unsigned asked_row_tiles = 8;
+// Sequences that are asked, evenly spread: a plan of thousands takes as long as one of these. Those
+// between count as the one before them.
+constexpr std::size_t most_asked = 64;
 
-/// Keys [begin, end) of a sequence; none where begin >= end.
+/// Keys [begin, end) of a sequence; none where begin >= end. Unsigned: 32-bit divisions by the tile
+/// are most of what a prediction costs.
 struct KeySpan {
-  std::int64_t begin, end;
+  unsigned begin, end;
 };
 
 std::int64_t rounded_down(std::int64_t value, std::int64_t divisor) {
@@ -40,27 +44,30 @@ KeySpan seen_by(int query, const core::Geometry& g, const core::Sequence& s, Key
   if (g.key_stride < 0) low = -std::exchange(high, -low);
   const std::int64_t step = std::abs(g.key_stride), keys = s.key_length;
   if (step != 1) low = rounded_up(low, step), high = rounded_down(high, step);
-  return {std::clamp<std::int64_t>(low, 0, keys), std::clamp<std::int64_t>(high + 1, 0, keys)};
+  return {unsigned(std::clamp<std::int64_t>(low, 0, keys)),
+          unsigned(std::clamp<std::int64_t>(high + 1, 0, keys))};
 }
 
 struct TilesMet {
-  std::int64_t visited, cut;
+  unsigned visited, cut;
 };
 
 /// Ranges move evenly with the query: the outermost two bound what any row sees, and what all see.
-TilesMet tiles_of(KeySpan first, KeySpan last, int tile_keys) {
+TilesMet tiles_of(KeySpan first, KeySpan last, unsigned tile_keys) {
   const KeySpan any{std::min(first.begin, last.begin), std::max(first.end, last.end)};
   const KeySpan all{std::max(first.begin, last.begin), std::min(first.end, last.end)};
   if (any.begin >= any.end) return {0, 0};
-  const std::int64_t visited = rounded_up(any.end, tile_keys) - rounded_down(any.begin, tile_keys);
-  const std::int64_t full = rounded_down(all.end, tile_keys) - rounded_up(all.begin, tile_keys);
-  return {visited, visited - std::max<std::int64_t>(0, full)};
+  const auto up = [&](unsigned key) { return (key + tile_keys - 1) / tile_keys; };
+  const unsigned visited = up(any.end) - any.begin / tile_keys;
+  const unsigned full_begin = up(all.begin), full_end = all.end / tile_keys;
+  return {visited, visited - (full_end > full_begin ? full_end - full_begin : 0)};
 }
 
 /// Keys that some query sees.
 double keys_seen(const core::Geometry& g, const core::Sequence& s, KeyBand band) {
   const KeySpan a = seen_by(0, g, s, band), b = seen_by(s.query_length - 1, g, s, band);
-  return double(std::max<std::int64_t>(0, std::max(a.end, b.end) - std::min(a.begin, b.begin)));
+  const unsigned begin = std::min(a.begin, b.begin), end = std::max(a.end, b.end);
+  return end > begin ? end - begin : 0;
 }
 
 double key_bytes(const core::Geometry& g) {
@@ -88,6 +95,7 @@ double device_bytes(const core::Geometry& g, const core::Sequence& s, const Sche
 
 Load load_of_sequence(const core::Geometry& g, const core::Sequence& s, const Schedule& schedule,
                       KeyBand band) {
+  if (s.query_length == 0) return {};
   const RowTiles row = row_tiles(g, s, schedule.tile, band);
   const std::int64_t blocks = schedule.lists(g) * schedule.blocks(g, s);
   const int splits = schedule.splits(s);
@@ -102,13 +110,14 @@ Load load_of_sequence(const core::Geometry& g, const core::Sequence& s, const Sc
   return load;
 }
 
-void add(Load& all, const Load& one) {
-  all.items += one.items;
-  all.tiles += one.tiles;
-  all.cut_tiles += one.cut_tiles;
+/// `times` sequences like one.
+void add(Load& all, const Load& one, std::size_t times) {
+  all.items += one.items * std::int64_t(times);
+  all.tiles += one.tiles * double(times);
+  all.cut_tiles += one.cut_tiles * double(times);
   all.longest = std::max(all.longest, one.longest);
-  all.bytes += one.bytes;
-  all.part_bytes += one.part_bytes;
+  all.bytes += one.bytes * double(times);
+  all.part_bytes += one.part_bytes * double(times);
 }
 
 }  // namespace
@@ -116,19 +125,21 @@ void add(Load& all, const Load& one) {
 RowTiles row_tiles(const core::Geometry& g, const core::Sequence& s, const TileShape& tile,
                    KeyBand band) {
   if (s.query_length == 0) return {};
-  const std::int64_t rows = tile.tile_queries, count = rounded_up(s.query_length, rows);
-  const std::int64_t asked = std::min(count, asked_row_tiles);
+  const unsigned rows = unsigned(tile.tile_queries), queries = unsigned(s.query_length);
+  const unsigned count = (queries + rows - 1) / rows, asked = std::min(count, asked_row_tiles);
   RowTiles all;
-  for (std::int64_t i = 0; i < asked; ++i) {
+  for (unsigned i = 0; i < asked; ++i) {
     // The middle of each share; of the two beside a middle the later and the earlier in turn.
-    const std::int64_t first = ((2 * i + 1) * count - i % 2) / (2 * asked) * rows;
-    const std::int64_t last = std::min<std::int64_t>(first + rows, s.query_length) - 1;
-    const TilesMet met =
-        tiles_of(seen_by(int(first), g, s, band), seen_by(int(last), g, s, band), tile.tile_keys);
-    all.mean += double(met.visited) / double(asked);
-    all.cut += double(met.cut) / double(asked);
+    const unsigned first = ((2 * i + 1) * count - i % 2) / (2 * asked) * rows;
+    const unsigned last = std::min(first + rows, queries) - 1;
+    const TilesMet met = tiles_of(seen_by(int(first), g, s, band), seen_by(int(last), g, s, band),
+                                  unsigned(tile.tile_keys));
+    all.mean += met.visited;
+    all.cut += met.cut;
     all.most = std::max(all.most, double(met.visited));
   }
+  all.mean /= asked;
+  all.cut /= asked;
   return all;
 }
 
@@ -136,14 +147,15 @@ Load load_of(const core::Geometry& g, const Schedule& schedule, KeyBand band,
              const CardFigures& card, std::int64_t slots) {
   Load all, one;
   const core::Sequence* before = nullptr;
-  for (const core::Sequence& s : g.sequences) {
-    if (s.query_length == 0) continue;
+  const std::size_t batch = g.sequences.size(), share = (batch + most_asked - 1) / most_asked;
+  for (std::size_t i = 0; i < batch; i += share) {
+    const core::Sequence& s = g.sequences[i];
     if (before == nullptr || !cost_alike(s, *before)) {
       one = load_of_sequence(g, s, schedule, band);
-      one.bytes = device_bytes(g, s, schedule, band, card, slots);
+      if (one.items > 0) one.bytes = device_bytes(g, s, schedule, band, card, slots);
     }
     before = &s;
-    add(all, one);
+    add(all, one, std::min(share, batch - i));
   }
   return all;
 }

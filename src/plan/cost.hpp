@@ -64,7 +64,8 @@ struct RowTiles {
 RowTiles row_tiles(const core::Geometry& geometry, const core::Sequence& sequence,
                    const TileShape& tile, KeyBand band);
 
-/// `slots`: items that the card has at work at once.
+/// Of at most 64 sequences, evenly spread; the others are taken to be like those. `slots`: items
+/// that the card has at work at once.
 Load load_of(const core::Geometry& geometry, const Schedule& schedule, KeyBand band,
              const CardFigures& card, std::int64_t slots);
 

@@ -112,6 +112,20 @@ TEST(CostModel, MoreKeysNeverCostLess) {
     }
 }
 
+TEST(CostCounts, OfManySequencesAreCloseToThoseOfAll) {
+  core::Geometry g = geometry_of({1000, 1, 1});
+  double all = 0;
+  for (std::size_t i = 0; i < g.sequences.size(); ++i) {
+    core::Sequence& s = g.sequences[i];
+    s.query_length = s.key_length = 100 + int(i * 7919 % 1500);
+    core::Geometry one = g;
+    one.sequences = {s};
+    all += load_of(one, schedule_of(one, {128, 128, 128}), causal_band, h200, 132).tiles;
+  }
+  const Load load = load_of(g, schedule_of(g, {128, 128, 128}), causal_band, h200, 132);
+  EXPECT_NEAR(load.tiles, all, 0.15 * all);
+}
+
 TEST(CostModel, MoreRowsHeadsAndSequencesNeverCostLess) {
   double before = 0;
   for (int queries = 1; queries < 3000; queries += 41) {
