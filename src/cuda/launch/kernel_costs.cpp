@@ -44,8 +44,8 @@ constexpr Rate sm80_rates[] = {
     {256, 1341, 18442, 359, Rate::Origin::measured},
 };
 
-// Estimated: tiles of 32 keys through shared memory with plain loads, and an item that costs as
-// much as one of any other family, so that this one waits for a measurement before it is preferred.
+// Estimated: tiles of 32 keys through shared memory with plain loads, and an item that costs more
+// than one of any other family, so that this one waits for a measurement before it is preferred.
 constexpr Rate any_rates[] = {{1024, 64, 30000, 0, Rate::Origin::estimated}};
 
 // Estimated: a key loop that reads formulas, and one that multiplies what rounding took off the
