@@ -103,10 +103,11 @@ Load load_of_sequence(const core::Geometry& g, const core::Sequence& s, const Sc
   load.items = blocks * splits;
   load.tiles = row.mean * double(blocks);
   load.cut_tiles = row.cut * double(blocks);
-  const double part = splits == 1 ? row.most : schedule.split_keys / schedule.tile.tile_keys;
-  load.longest = std::min(row.most, part);
-  if (splits > 1)
-    load.part_bytes = 2.0 * splits * s.query_length * g.query_heads * 4 * (g.value_dim + 2);
+  load.longest = row.most;
+  if (splits == 1) return load;
+  const double part_tiles = double(schedule.split_keys) / schedule.tile.tile_keys;
+  load.longest = std::min(row.most, part_tiles);
+  load.part_bytes = 2.0 * splits * s.query_length * g.query_heads * 4 * (g.value_dim + 2);
   return load;
 }
 
