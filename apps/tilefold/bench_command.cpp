@@ -84,8 +84,18 @@ void refuse_idle_chart(const ForwardArguments& a) {
         fmt::format("--svg draws sequences up to {} tokens: --seq holds none", bench::grid_tokens));
 }
 
+void refuse_uneven_heads(const bench::ForwardOptions& options) {
+  const bool grid =
+      std::find(options.sets.begin(), options.sets.end(), "grid") != options.sets.end();
+  for (int dim : options.head_dims)
+    if (grid && bench::grid_hidden % dim != 0)
+      throw UsageError(fmt::format("--head-dim {}: the grid's {} columns are no whole heads of it",
+                                   dim, bench::grid_hidden));
+}
+
 void bench_forward(const ForwardArguments& a) {
   refuse_idle_chart(a);
+  refuse_uneven_heads(a.options);
   bench::ForwardOptions options = a.options;
   options.dtype = a.dtype == "f16" ? DType::f16 : DType::bf16;
   require_writable({a.csv, a.svg});
@@ -95,7 +105,7 @@ void bench_forward(const ForwardArguments& a) {
     report = bench::measure_forward(
         options, [&](double part, const std::string& next) { progress.update(part, next); });
   }
-  fmt::print("{}", bench::forward_table(report.figures));
+  fmt::print("{}{}", bench::forward_table(report.figures), bench::choice_summary(report.figures));
   std::string text = bench::forward_csv_head(report.device, command_line());
   for (const bench::ForwardFigure& figure : report.figures) text += bench::forward_csv_row(figure);
   write_text(a.csv, text);
@@ -132,14 +142,14 @@ void add_bench_forward(CLI::App& command) {
   bench::ForwardOptions& o = a->options;
   forward->add_option("--csv", a->csv, "Writes every figure, with the command");
   forward->add_option("--svg", a->svg, "Draws the grid");
-  forward->add_option("--set", o.sets, "grid, gqa, window, ragged, formulas")
+  forward->add_option("--set", o.sets, "grid, gqa, window, ragged, formulas, choice")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::IsMember({"grid", "gqa", "window", "ragged", "formulas"}));
-  forward->add_option("--head-dim", o.head_dims, "Of the grid; hidden size is 2048")
+      ->check(CLI::IsMember({"grid", "gqa", "window", "ragged", "formulas", "choice"}));
+  forward->add_option("--head-dim", o.head_dims, "Of grid, whose hidden size is 2048, and choice")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::IsMember({"32", "64", "128", "256"}));
+      ->check(CLI::IsMember({"32", "64", "128", "192", "256"}));
   forward->add_option("--seq", o.lengths, "Of the grid; 16384 tokens in all")
       ->delimiter(',')
       ->capture_default_str()

@@ -19,6 +19,14 @@ const char* backend_name(const planner::Candidate& kernel) {
   return kernel.backend == Backend::cuda ? "cuda" : "cpu";
 }
 
+// What the cost model holds of a kernel; null where that is nothing, or depends on the problem.
+nlohmann::ordered_json cost_json(const planner::KernelCost& cost) {
+  if (cost.tile_cycles == 0) return nullptr;
+  return {{"item_cycles", cost.item_cycles}, {"tile_cycles", cost.tile_cycles},
+          {"cut_cycles", cost.cut_cycles},   {"alone", cost.alone},
+          {"blocks", cost.blocks},           {"measured", cost.measured}};
+}
+
 void list_kernels(Output output) {
   if (output == Output::json) {
     auto array = nlohmann::ordered_json::array();
@@ -32,7 +40,8 @@ void list_kernels(Output output) {
                        {"instructions", k.instructions},
                        {"flops_per_cycle", k.flops_per_cycle},
                        {"exponentials_per_cycle", k.exponentials_per_cycle},
-                       {"cache_bytes_per_cycle", k.cache_bytes_per_cycle}});
+                       {"cache_bytes_per_cycle", k.cache_bytes_per_cycle},
+                       {"cost", cost_json(k.cost)}});
     fmt::print("{}\n", array.dump(2));
     return;
   }

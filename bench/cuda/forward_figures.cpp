@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/cuda/device.hpp"
 #include "bench/cuda/formulas.hpp"
+#include "bench/cuda/ladder_bench.hpp"
 #include "bench/timing.hpp"
+#include "tests/support/only_kernels.hpp"
 #include "tilefold/attention.hpp"
 #include "tilefold/error.hpp"
 #include "tilefold/plan.hpp"
@@ -28,13 +32,10 @@ cuda::ladder::Element element_of(DType type) {
 class Case {
  public:
   Case(const ForwardPoint& point, std::uint64_t seed) {
-    const std::int64_t tokens = [&] {
-      std::int64_t sum = 0;
-      for (int length : point.lengths) sum += length;
-      return sum;
-    }();
+    std::int64_t tokens = 0, rows = 0;
+    for (int length : point.lengths) tokens += length, rows += point.queries_of(length);
     const int bytes = bytes_of(point.dtype);
-    const std::int64_t queries = tokens * point.query_heads * point.head_dim;
+    const std::int64_t queries = rows * point.query_heads * point.head_dim;
     const std::int64_t keys = tokens * point.kv_heads * point.head_dim;
     for (const std::int64_t count : {queries, keys, keys, queries}) {
       memory_.emplace_back(std::size_t(count * bytes));
@@ -43,15 +44,15 @@ class Case {
     }
     const Device device = Device::cuda();
     const auto batch = std::int64_t(point.lengths.size());
-    const auto extents = [&](int heads) {
-      return point.ragged() ? Extents{tokens, heads, point.head_dim}
-                            : Extents{batch, tokens / batch, heads, point.head_dim};
+    const auto extents = [&](std::int64_t all, int heads) {
+      return point.ragged() ? Extents{all, heads, point.head_dim}
+                            : Extents{batch, all / batch, heads, point.head_dim};
     };
     Tensors& t = problem.tensors;
-    t.query = TensorView(memory_[0].data(), point.dtype, extents(point.query_heads), device);
-    t.key = TensorView(memory_[1].data(), point.dtype, extents(point.kv_heads), device);
-    t.value = TensorView(memory_[2].data(), point.dtype, extents(point.kv_heads), device);
-    t.out = OutputView(memory_[3].data(), point.dtype, extents(point.query_heads), device);
+    t.query = TensorView(memory_[0].data(), point.dtype, extents(rows, point.query_heads), device);
+    t.key = TensorView(memory_[1].data(), point.dtype, extents(tokens, point.kv_heads), device);
+    t.value = TensorView(memory_[2].data(), point.dtype, extents(tokens, point.kv_heads), device);
+    t.out = OutputView(memory_[3].data(), point.dtype, extents(rows, point.query_heads), device);
     if (point.ragged()) {
       borders_ = {0};
       for (int length : point.lengths) borders_.push_back(borders_.back() + length);
@@ -100,16 +101,30 @@ QueueFigures time_launches(const ForwardOptions& options, Launching launching,
   return all;
 }
 
-ForwardFigure measure(const ForwardPoint& point, const ForwardOptions& options) {
+/// Of the plan's kernel.
+double predicted_milliseconds(const Plan& plan) {
+  const auto explained = nlohmann::json::parse(plan.explain_json());
+  for (const auto& predicted : explained.at("predicted"))
+    if (predicted.at("kernel") == explained.at("kernel"))
+      return 1e3 * predicted.at("seconds").get<double>();
+  return 0;
+}
+
+ForwardFigure measure(const ForwardPoint& point, ForwardOptions options) {
   ForwardFigure figure;
   figure.point = point;
-  figure.launching = point.set == "gqa" ? Launching::single : Launching::queued;
+  const bool single = point.set == "gqa" || of_choice(point);
+  figure.launching = single ? Launching::single : Launching::queued;
+  std::optional<testing::OnlyKernels> only;
+  if (!point.family.empty()) only.emplace(point.family);
   try {
     const Case first(point, 1), second(point, 101);
     const Case* cases[sets_in_rotation] = {&first, &second};
     Plan planned = plan(first.problem);
     planned.prepare();
     figure.kernel = planned.kernel();
+    figure.predicted_ms = predicted_milliseconds(planned);
+    if (of_choice(point)) options.runs = timed_runs(figure.predicted_ms, options.runs);
     const auto launch = [&](int run) {
       planned.run(cases[run % sets_in_rotation]->problem.tensors);
     };
@@ -138,8 +153,8 @@ ForwardReport measure_forward(const ForwardOptions& options,
   const std::vector<ForwardPoint> points = forward_points(options);
   for (std::size_t i = 0; i < points.size(); ++i) {
     progress(double(i) / double(points.size()),
-             fmt::format("D {} length {}{}", points[i].head_dim, points[i].lengths[0],
-                         points[i].causal ? " causal" : ""));
+             fmt::format("D {} length {}{} {}", points[i].head_dim, points[i].lengths[0],
+                         points[i].causal ? " causal" : "", points[i].family));
     report.figures.push_back(measure(points[i], options));
   }
   return report;

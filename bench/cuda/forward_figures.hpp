@@ -10,17 +10,20 @@
 
 namespace tilefold::bench {
 
-/// Query lengths of a batch and who shares keys.
+/// Lengths of a batch and who shares keys.
 struct ForwardPoint {
-  std::string set;           // "grid", "gqa", "window", "ragged", "formulas"
-  std::vector<int> lengths;  // of each sequence; query and key
+  std::string set;           // "grid", "gqa", "window", "ragged", "formulas", "choice"
+  std::vector<int> lengths;  // of each sequence; keys, and queries where `queries` is 0
   int query_heads, kv_heads, head_dim;
   bool causal;
   int window = 0;  // keys to the left that a query still sees; 0: all
   DType dtype = DType::bf16;
-  std::string formula = {};  // of bench/cuda/formulas.hpp, in place of causal and window
+  int queries = 0;        // of each sequence; 0: as many as keys
+  std::string family{};   // the kernels that may compute it; empty: all
+  std::string formula{};  // of bench/cuda/formulas.hpp, in place of causal and window
 
   bool ragged() const;
+  int queries_of(int keys) const { return queries > 0 ? queries : keys; }
   /// 2 * (Dqk + Dv) FLOPs a visible pair and head; causal counts half of all pairs, as the field
   /// does. The set "formulas" counts whole tiles of 128 x 128.
   double flops() const;
@@ -35,6 +38,7 @@ struct ForwardFigure {
   std::string kernel, refusal;  // one of them is empty
   Launching launching;
   double median_ms = 0, fastest_ms = 0, slowest_ms = 0;
+  double predicted_ms = 0;                             // by the plan's cost model
   double plan_microseconds = 0, run_microseconds = 0;  // of the host, median
   double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
   std::optional<double> power_watts;  // of 0.2 s of launches; none unasked or without NVML
@@ -59,6 +63,10 @@ struct ForwardOptions {
 
 std::vector<ForwardPoint> forward_points(const ForwardOptions& options);
 
+/// What choosing a kernel is checked against: points of a few queries, each on every family, one
+/// launch at a time.
+bool of_choice(const ForwardPoint& point);
+
 /// Lengths drawn log-uniformly from [16, 16384] until they sum to `tokens`, the last cut to fit;
 /// the same for the same seed.
 std::vector<int> log_uniform_lengths(int tokens, unsigned seed);
@@ -73,5 +81,8 @@ ForwardReport measure_forward(const ForwardOptions& options,
 std::string forward_csv_head(const std::string& device, const std::string& command);
 std::string forward_csv_row(const ForwardFigure& figure);
 std::string forward_table(const std::vector<ForwardFigure>& figures);
+/// Of the points of `choice`: where the family that the model prefers is not the fastest, how far
+/// the model was off, and the time lost. Empty where there are none.
+std::string choice_summary(const std::vector<ForwardFigure>& figures);
 
 }  // namespace tilefold::bench

@@ -27,12 +27,34 @@ void add_formulas(const ForwardOptions& options, std::vector<ForwardPoint>& poin
       const std::vector<int> lengths(std::size_t(grid_tokens / length), length);
       const int heads = grid_hidden / d;
       points.push_back({"formulas", lengths, heads, heads, d, true, 0, options.dtype});
-      for (const char* name : formula_names())
-        points.push_back({"formulas", lengths, heads, heads, d, false, 0, options.dtype, name});
+      for (const char* name : formula_names()) {
+        points.push_back({"formulas", lengths, heads, heads, d, false, 0, options.dtype});
+        points.back().formula = name;
+      }
     }
 }
 
+/// Keys and values of a point, at most: two sets of tensors stand in memory.
+constexpr double most_choice_bytes = 8e9;
+
+void add_choice(const ForwardOptions& options, std::vector<ForwardPoint>& points) {
+  constexpr int kv_heads = 8;
+  for (int dim : options.head_dims)
+    for (int keys : {128, 1024, 8192, 131072})
+      for (int batch : {1, 16, 256})
+        for (int group : {1, 8})
+          for (int queries : {1, 4, 16, 64}) {
+            if (4.0 * batch * keys * kv_heads * dim > most_choice_bytes) continue;
+            for (const char* family : {"sm90", "sm80", "any"})
+              points.push_back({"choice", std::vector<int>(std::size_t(batch), keys),
+                                kv_heads * group, kv_heads, dim, true, 0, options.dtype, queries,
+                                family});
+          }
+}
+
 }  // namespace
+
+bool of_choice(const ForwardPoint& point) { return point.set == "choice"; }
 
 bool ForwardPoint::ragged() const {
   return std::any_of(lengths.begin(), lengths.end(), [&](int l) { return l != lengths[0]; });
@@ -46,7 +68,8 @@ double ForwardPoint::flops() const {
     return 4 * pairs * query_heads * head_dim;
   }
   for (double n : lengths) {
-    double visible = causal ? n * n / 2 : n * n;
+    const double rows = queries_of(int(n));
+    double visible = causal ? rows * n - rows * rows / 2 : rows * n;
     if (window > 0) {
       const double whole = std::min<double>(n, window + 1);
       visible = whole * (whole + 1) / 2 + (n - whole) * whole;
@@ -77,6 +100,7 @@ std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
         for (const auto& [batch, length] : {std::pair{1, 8192}, {16, 1024}, {64, 1024}})
           points.push_back(
               {"gqa", std::vector<int>(std::size_t(batch), length), heads, 8, 128, true, 0, dtype});
+    if (set == "choice") add_choice(options, points);
     if (set == "window")
       for (int window : {0, 4095})
         points.push_back({"window", {32768}, 16, 16, 128, true, window, dtype});

@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
 #include "cuda/runtime/launch.hpp"
@@ -99,26 +101,80 @@ std::optional<std::string> not_asked_for(const char* name) {
   throw Error(ErrorCode::invalid_argument, message);
 }
 
+const ForwardKernel* kernel_of(const planner::Candidate& candidate) {
+  for (const ForwardKernel* kernel : table())
+    if (std::strcmp(kernel->candidate.name, candidate.name) == 0) return kernel;
+  return nullptr;
+}
+
 std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
-  for (const ForwardKernel* kernel : table()) {
-    if (std::strcmp(kernel->candidate.name, candidate.name) != 0) continue;
-    auto reason = kernel->compiled == nullptr ? backend_refusal(geometry, problem)
-                                              : device_refusal(problem.tensors.query.device());
-    if (!reason) reason = not_asked_for(candidate.name);
-    return reason ? reason : kernel->refusal(*kernel, geometry, problem);
-  }
-  return "it is not in the table of kernels";
+  const ForwardKernel* kernel = kernel_of(candidate);
+  if (kernel == nullptr) return "it is not in the table of kernels";
+  auto reason = kernel->compiled == nullptr ? backend_refusal(geometry, problem)
+                                            : device_refusal(problem.tensors.query.device());
+  if (!reason) reason = not_asked_for(candidate.name);
+  return reason ? reason : kernel->refusal(*kernel, geometry, problem);
 }
 
 constexpr int invariant_split = 4096;
 
 void number_items(const core::Geometry& geometry, planner::Schedule& schedule) {
-  schedule.first_item = {0};
+  schedule.first_item.assign(1, 0);
+  schedule.first_item.reserve(geometry.sequences.size() + 1);
   for (const core::Sequence& s : geometry.sequences)
     schedule.first_item.push_back(schedule.first_item.back() + schedule.lists(geometry) *
                                                                    schedule.blocks(geometry, s) *
                                                                    schedule.splits(s));
+}
+
+int slots(const ForwardKernel& kernel, const Problem& problem) {
+  return kernel.blocks_a_multiprocessor *
+         card(problem.tensors.query.device()).figures.multiprocessors;
+}
+
+/// Sizes are those of `sized`, lengths or capacities.
+planner::Schedule schedule_for(const core::Geometry& sized, const ForwardKernel& kernel,
+                               const Problem& problem) {
+  planner::Schedule schedule;
+  schedule.tile = kernel.candidate.tile;
+  if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
+  number_items(sized, schedule);
+  schedule.split_keys = problem.options.reproducibility == Reproducibility::batch_invariant
+                            ? invariant_split
+                            : choose_split({schedule.items(), sized.max_key_length,
+                                            schedule.tile.tile_keys, slots(kernel, problem)});
+  if (schedule.split_keys != 0) number_items(sized, schedule);
+  return schedule;
+}
+
+/// Heads of few outputs multiply their weights in two parts, on the tensor cores.
+bool has_second_parts(const core::Geometry& sized, const ForwardKernel& kernel,
+                      const Problem& problem, bool counted) {
+  const long long outputs = 1LL * sized.max_query_length * sized.value_dim;
+  return bits_of(kernel.candidate.compute) == 16 &&
+         outputs < exact_weights(sized, problem.options.reproducibility, counted).outputs;
+}
+
+planner::Prediction predict(const planner::Candidate& candidate, const core::Geometry& geometry,
+                            const Problem& problem) {
+  const ForwardKernel& kernel = *kernel_of(candidate);
+  std::optional<core::Geometry> by_capacity;  // a copy only where there is something to change
+  if (geometry.lengths_on_device) by_capacity = core::sized_by_capacity(geometry, problem.options);
+  const core::Geometry& sized = by_capacity ? *by_capacity : geometry;
+  std::string reason;
+  // A compiled mask is none that a range or a program says.
+  const std::optional<MaskImage> image = mask_image(problem.options.mask.node(), reason);
+  const bool counted = image && image->data.program.everything();
+  const RangeMask range = image ? image->data.range : RangeMask{};
+  planner::KernelCost cost = kernel.cost != nullptr ? kernel.cost(kernel, sized) : candidate.cost;
+  if (has_second_parts(sized, kernel, problem, counted)) cost = with_second_parts(cost);
+  const planner::CardFigures card = cuda::card(problem.tensors.query.device()).figures;
+  planner::Load load = load_of(sized, schedule_for(sized, kernel, problem), key_band(range), card,
+                               slots(kernel, problem));
+  // What a program hides is not counted: all families would pass the same tiles by.
+  if (!counted) load.cut_tiles = load.tiles;
+  return planner::predict(cost, load, card);
 }
 
 bool checks_values() {
@@ -150,6 +206,7 @@ std::span<const planner::Candidate> kernels() {
       for (const ForwardKernel& kernel : family.kernels) {
         all.push_back(kernel.candidate);
         all.back().limits = limits;
+        all.back().predict = predict;
         all.back().family = family.name;
         all.back().score_passes = family.score_passes;
       }
@@ -169,9 +226,10 @@ Presence presence() {
 
 Card card(Device device) {
   const DeviceProperties* p = device_properties(device.index);
-  // The vendor's figures: 141 GB of HBM3e at 4.8 TB/s, 132 multiprocessors, boost clock 1980 MHz.
-  if (p == nullptr) return {"NVIDIA H200", false, 132, 4.8e12, 1.98e9};
-  return {p->name, true, p->multiprocessors, p->bytes_per_second, p->cycles_per_second};
+  if (p == nullptr) return {"NVIDIA H200", false, planner::h200};
+  return {p->name,
+          true,
+          {p->multiprocessors, p->cycles_per_second, p->bytes_per_second, p->cache_bytes}};
 }
 
 void require_device(Device device) {
@@ -184,17 +242,7 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
                                 const Problem& problem) {
   const core::Geometry sized = core::sized_by_capacity(geometry, problem.options);
   const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
-  planner::Schedule schedule;
-  schedule.tile = kernel.candidate.tile;
-  if (kernel.packed_heads != nullptr) schedule.pack = kernel.packed_heads(kernel, sized);
-  number_items(sized, schedule);
-  schedule.split_keys =
-      problem.options.reproducibility == Reproducibility::batch_invariant
-          ? invariant_split
-          : choose_split({schedule.items(), geometry.max_key_length, schedule.tile.tile_keys,
-                          kernel.blocks_a_multiprocessor *
-                              card(problem.tensors.query.device()).multiprocessors});
-  number_items(sized, schedule);
+  planner::Schedule schedule = schedule_for(sized, kernel, problem);
   if (schedule.items() > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +
                                             " tiles of rows: one launch takes at most 2147483647");

@@ -29,14 +29,12 @@ struct Presence {
 };
 Presence presence();
 
-/// The figures of a card that plans and roofs need. Where a machine has no CUDA device, plans are
+/// The card that plans are made for. Where a machine has no CUDA device, plans are
 /// made for an H200 and say so.
 struct Card {
   std::string name;
   bool here = true;  // false: assumed
-  int multiprocessors = 0;
-  double bytes_per_second = 0;   // of device memory, from its clock and its bus width
-  double cycles_per_second = 0;  // of a multiprocessor, at most
+  planner::CardFigures figures;
 };
 Card card(Device device);
 

@@ -84,9 +84,9 @@ planner::Machine Plan::State::machine() const {
   return {planner::Machine::Kind::gpu,
           card.name,
           card.here,
-          card.multiprocessors,
-          card.bytes_per_second,
-          card.cycles_per_second};
+          card.figures.multiprocessors,
+          card.figures.bytes_per_second,
+          card.figures.cycles_per_second};
 }
 
 void Plan::State::make_cuda_schedule() {

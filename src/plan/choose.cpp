@@ -81,10 +81,47 @@ std::vector<GroupedRefusal> grouped(std::span<const KernelRefusal> refusals) {
   return all;
 }
 
-int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,
-           const Problem& problem) {
+bool order_decides(const Problem& problem) {
+  return problem.options.reproducibility == Reproducibility::batch_invariant;
+}
+
+std::vector<Contender> contenders(std::span<const Candidate> candidates,
+                                  const core::Geometry& geometry, const Problem& problem) {
+  std::vector<Contender> found;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
+    const auto same_family = [&](const Contender& c) {
+      return std::strcmp(candidates[std::size_t(c.kernel)].family, candidate.family) == 0;
+    };
+    if (std::any_of(found.begin(), found.end(), same_family)) continue;
+    if (refusal(candidate, geometry, problem)) continue;
+    found.push_back({int(i), std::nullopt});
+    if (candidate.predict != nullptr)
+      found.back().prediction = candidate.predict(candidate, geometry, problem);
+  }
+  return found;
+}
+
+const Contender& fastest(std::span<const Contender> contenders) {
+  const Contender* best = &contenders.front();
+  for (const Contender& c : contenders)
+    if (best->prediction && c.prediction && c.prediction->seconds() < best->prediction->seconds())
+      best = &c;
+  return *best;
+}
+
+namespace {
+
+/// -1 where none can.
+int first_that_can(std::span<const Candidate> candidates, const core::Geometry& geometry,
+                   const Problem& problem) {
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (!refusal(candidates[i], geometry, problem)) return int(i);
+  return -1;
+}
+
+[[noreturn]] void refuse(std::span<const Candidate> candidates, const core::Geometry& geometry,
+                         const Problem& problem) {
   // What the caller ruled out is no news, unless there is nothing else.
   std::vector<KernelRefusal> asked, others;
   for (const Candidate& candidate : candidates) {
@@ -99,6 +136,17 @@ int choose(std::span<const Candidate> candidates, const core::Geometry& geometry
   throw Error(ErrorCode::unsupported,
               (chosen ? asks_for(problem.options.backend) + ": " : std::string()) +
                   "no kernel computes this problem: " + reasons);
+}
+
+}  // namespace
+
+int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,
+           const Problem& problem) {
+  const int first = first_that_can(candidates, geometry, problem);
+  if (first < 0) refuse(candidates, geometry, problem);
+  if (order_decides(problem) || candidates[std::size_t(first)].predict == nullptr) return first;
+  const auto rest = candidates.subspan(std::size_t(first));
+  return first + fastest(contenders(rest, geometry, problem)).kernel;
 }
 
 }  // namespace tilefold::planner

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/geometry.hpp"
+#include "plan/cost.hpp"
 #include "plan/schedule.hpp"
 
 namespace tilefold::planner {
@@ -31,6 +32,10 @@ struct Candidate {
   /// How often a score passes through the cache: written once, read twice; 0 where scores stay in
   /// registers.
   int score_passes = 3;
+  KernelCost cost{};
+  /// Its time for a problem that it does not refuse; null: nothing is known of it.
+  Prediction (*predict)(const Candidate& candidate, const core::Geometry& geometry,
+                        const Problem& problem) = nullptr;
 };
 
 /// Why a candidate cannot compute a problem, in one sentence; nothing where it can.
@@ -48,8 +53,26 @@ struct KernelRefusal {
 /// Kernels of a family with the same reason as one entry, in the order of their first.
 std::vector<GroupedRefusal> grouped(std::span<const KernelRefusal> refusals);
 
-/// The first candidate that can: candidates stand fastest first. Throws Error(unsupported) with
-/// every reason where none can.
+/// A kernel that can, and its predicted time where something is known of it.
+struct Contender {
+  int kernel;  // among the candidates
+  std::optional<Prediction> prediction;
+};
+/// Of each family the first that can, in the order of the candidates: a family lists its tiles by
+/// the head dimensions that they hold, the smallest first, and that order is measured.
+std::vector<Contender> contenders(std::span<const Candidate> candidates,
+                                  const core::Geometry& geometry, const Problem& problem);
+
+/// Whether the order of the candidates alone decides: a batch-invariant kernel may follow from
+/// dtypes, head dimensions and formula, and not from how many rows and keys there are.
+bool order_decides(const Problem& problem);
+
+/// The contender of the least predicted time; of equal ones the earlier. One of which nothing is
+/// known keeps its place before all that follow it. Contenders must not be empty.
+const Contender& fastest(std::span<const Contender> contenders);
+
+/// The kernel that computes the problem: fastest() of the contenders, or the first where the order
+/// decides. Throws Error(unsupported) with every reason where none can.
 int choose(std::span<const Candidate> candidates, const core::Geometry& geometry,
            const Problem& problem);
 

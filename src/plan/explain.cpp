@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace tilefold::planner {
@@ -99,6 +100,52 @@ Roofs roofs_of(const Explanation& e, const core::Geometry& g, const Candidate& k
 
 }  // namespace
 
+namespace {
+
+std::string time_text(double seconds) {
+  return seconds < 1e-3 ? fmt::format("{:.3g} us", 1e6 * seconds)
+                        : fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+const Prediction* prediction_of(const Explanation& e, const std::string& kernel) {
+  for (const PredictedKernel& p : e.predicted)
+    if (p.name == kernel) return &p.prediction;
+  return nullptr;
+}
+
+/// Why the chosen kernel and no other that was asked; nothing where there was no choice to make.
+std::string reason_of(const Explanation& e, const Problem& problem) {
+  if (e.predicted.empty()) return "";
+  if (e.predicted.size() == 1) return "the only family that can";
+  if (order_decides(problem))
+    return "batch-invariant: the first that can, whatever the predicted times";
+  const double own = prediction_of(e, e.kernel)->seconds();
+  double next = 0;
+  std::string name;
+  for (const PredictedKernel& p : e.predicted)
+    if (p.name != e.kernel && (name.empty() || p.prediction.seconds() < next))
+      next = p.prediction.seconds(), name = p.name;
+  if (next == own) return fmt::format("as fast as {} and before it in order", name);
+  return fmt::format("the least predicted time; {} takes {:.2f} of it", name, next / own);
+}
+
+/// Why a kernel that could compute the problem does not.
+std::string why_not(int kernel, std::span<const Candidate> candidates,
+                    std::span<const Contender> asked, const Explanation& e) {
+  const Candidate& candidate = candidates[std::size_t(kernel)];
+  for (const Contender& c : asked) {
+    const Candidate& other = candidates[std::size_t(c.kernel)];
+    if (c.kernel == kernel && c.prediction)
+      return fmt::format("{} predicted: {} takes {}", time_text(c.prediction->seconds()), e.kernel,
+                         time_text(prediction_of(e, e.kernel)->seconds()));
+    if (c.kernel != kernel && std::strcmp(other.family, candidate.family) == 0 && c.prediction)
+      return fmt::format("{} stands before it in its family", other.name);
+  }
+  return "slower here than " + e.kernel;
+}
+
+}  // namespace
+
 Explanation explain(std::span<const Candidate> candidates, int chosen, const core::Geometry& given,
                     const Problem& problem, const Schedule& schedule, const Machine& machine) {
   const Candidate& kernel = candidates[std::size_t(chosen)];
@@ -110,11 +157,16 @@ Explanation explain(std::span<const Candidate> candidates, int chosen, const cor
   e.mask = problem.options.mask.text();
   e.score = describe_score(problem);
   e.layout = layout_name(geometry, problem.options.page_layout);
+  const std::vector<Contender> asked = contenders(candidates, given, problem);
+  for (const Contender& c : asked)
+    if (c.prediction)
+      e.predicted.push_back({candidates[std::size_t(c.kernel)].name, *c.prediction});
+  e.because = reason_of(e, problem);
   std::vector<KernelRefusal> rejected;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (int(i) == chosen) continue;
     const auto reason = refusal(candidates[i], given, problem);
-    rejected.push_back({&candidates[i], reason.value_or("slower here than " + e.kernel)});
+    rejected.push_back({&candidates[i], reason ? *reason : why_not(int(i), candidates, asked, e)});
     e.rejected.push_back({candidates[i].name, rejected.back().reason});
   }
   e.grouped = grouped(rejected);
@@ -190,6 +242,41 @@ std::string gpu_roofs_text(const Explanation& e) {
                                  : "device memory");
 }
 
+/// "sm90 bf16 d128 128x128: 783 us (measured rates): 2048 items in 16 waves of 32.0 tiles, ...".
+std::string model_text(const PredictedKernel& kernel, bool by_capacity) {
+  const Prediction& p = kernel.prediction;
+  std::string terms = fmt::format(
+      "{} items in {} wave{}, {:.1f} key tiles an item; multiprocessors {}, device "
+      "memory {}, launch {}",
+      p.items, p.waves, p.waves == 1 ? "" : "s", p.tiles, time_text(p.work_seconds),
+      time_text(p.memory_seconds), time_text(p.launch_seconds));
+  if (p.merge_seconds > 0) terms += fmt::format(", merge {}", time_text(p.merge_seconds));
+  return fmt::format("model      {}: {}{} ({}): {}\n", kernel.name, by_capacity ? "at most " : "",
+                     time_text(p.seconds()), p.measured ? "measured rates" : "estimated rates",
+                     terms);
+}
+
+std::string models_text(const Explanation& e) {
+  std::string text;
+  for (const PredictedKernel& p : e.predicted) text += model_text(p, e.by_capacity);
+  if (!e.because.empty()) text += fmt::format("chosen     {}: {}\n", e.kernel, e.because);
+  return text;
+}
+
+nlohmann::ordered_json model_json(const PredictedKernel& kernel) {
+  const Prediction& p = kernel.prediction;
+  return {{"kernel", kernel.name},
+          {"seconds", p.seconds()},
+          {"measured", p.measured},
+          {"items", p.items},
+          {"waves", p.waves},
+          {"tiles_an_item", p.tiles},
+          {"work_seconds", p.work_seconds},
+          {"memory_seconds", p.memory_seconds},
+          {"launch_seconds", p.launch_seconds},
+          {"merge_seconds", p.merge_seconds}};
+}
+
 std::string cpu_roofs_text(const Explanation& e) {
   return fmt::format(
       "roofs      multiply {}, exponential {}, cache {}, memory {} (of one core; memory at an "
@@ -211,6 +298,7 @@ std::string to_text(const Explanation& e) {
                       e.tile.tile_queries, e.tile.tile_keys, e.tile.block_queries);
   text += work_text(e) + tiles_text(e) + counts_text(e);
   text += e.machine.kind == Machine::Kind::gpu ? gpu_roofs_text(e) : cpu_roofs_text(e);
+  text += models_text(e);
   for (const GroupedRefusal& r : e.grouped)
     text += fmt::format("not        {}: {}\n", r.who, r.reason);
   return text;
@@ -247,6 +335,9 @@ std::string to_json(const Explanation& e) {
                     {"bytes_per_second", e.machine.bytes_per_second},
                     {"cycles_per_second", e.machine.cycles_per_second}};
   json["binding_roof"] = e.roofs.binding();
+  json["predicted"] = nlohmann::ordered_json::array();
+  for (const PredictedKernel& p : e.predicted) json["predicted"].push_back(model_json(p));
+  json["because"] = e.because;
   json["rejected"] = nlohmann::ordered_json::array();
   for (const RejectedKernel& r : e.rejected)
     json["rejected"].push_back({{"kernel", r.name}, {"reason", r.reason}});

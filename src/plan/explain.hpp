@@ -33,10 +33,18 @@ struct Roofs {
   const char* binding() const;
 };
 
+/// A kernel that could compute the problem, beside the one that does.
+struct PredictedKernel {
+  std::string name;
+  Prediction prediction;
+};
+
 struct Explanation {
   std::string kernel, instructions, problem, mask, score, layout;
-  std::vector<RejectedKernel> rejected;  // every kernel
-  std::vector<GroupedRefusal> grouped;   // the same, a line for what kernels of a family share
+  std::vector<RejectedKernel> rejected;    // every kernel
+  std::vector<GroupedRefusal> grouped;     // the same, a line for what kernels of a family share
+  std::vector<PredictedKernel> predicted;  // of each family the kernel that was asked, in order
+  std::string because;                     // why the kernel was chosen among them
   TileShape tile;
   int split_keys = 0;
   std::int64_t items = 0;

@@ -21,6 +21,7 @@ ForwardFigure measured(double milliseconds) {
   figure.kernel = "sm90 bf16 d128 128x128";
   figure.launching = Launching::queued;
   figure.median_ms = figure.fastest_ms = figure.slowest_ms = milliseconds;
+  figure.predicted_ms = 0.12;
   figure.clock_mhz = 1754.6;
   return figure;
 }
@@ -34,13 +35,13 @@ TEST(ForwardCsv, EveryLineHasTheColumnsOfTheHead) {
   std::string line, names;
   while (std::getline(head, line))
     if (line[0] != '#') names = line;
-  EXPECT_THAT(names, EndsWith("plan_us,run_us,clock_mhz,power_w"));
+  EXPECT_THAT(names, EndsWith("plan_us,run_us,clock_mhz,power_w,predicted_ms"));
   ForwardFigure figure = measured(0.1);
   EXPECT_EQ(columns_of(forward_csv_row(figure)), columns_of(names));
-  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,\n")) << "no meter, no figure";
+  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,,0.1200\n")) << "no meter, no figure";
   figure.power_watts = 683.4;
   EXPECT_EQ(columns_of(forward_csv_row(figure)), columns_of(names));
-  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,683\n"));
+  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,683,0.1200\n"));
 }
 
 TEST(ForwardTable, ShowsClockAndPowerBesideTflops) {
@@ -59,6 +60,44 @@ TEST(ForwardCsv, IsWhatTheChartReads) {
   EXPECT_TRUE(grid.points[0].causal);
   EXPECT_EQ(grid.points[0].length, 512);
   EXPECT_NEAR(grid.points[0].tflops, 343.6, 0.1);
+}
+
+ForwardFigure of_family(const char* family, int queries, double predicted, double measured_ms) {
+  ForwardFigure figure;
+  figure.point = {"choice", {8192}, 64, 8, 128, true, 0, DType::bf16, queries, family};
+  figure.kernel = family;
+  figure.predicted_ms = predicted;
+  figure.median_ms = measured_ms;
+  return figure;
+}
+
+TEST(ForwardChoice, TellsWhereTheModelIsWrongAndWhatThatCosts) {
+  const std::string text =
+      choice_summary({of_family("sm90", 1, 0.02, 0.04), of_family("sm80", 1, 0.03, 0.03),
+                      of_family("sm90", 4, 0.02, 0.02), of_family("sm80", 4, 0.03, 0.06)});
+  EXPECT_THAT(text, HasSubstr("sm90: predicted / measured 0.71 in the mean, 0.50 to 1.00, of 2"));
+  EXPECT_THAT(text, HasSubstr("the fastest of 1 of 2 problems, at worst 1.33 of its time"));
+  EXPECT_THAT(text, HasSubstr("D 128 heads 64/8 batch 1 1x8192: sm90 at 0.0400 ms (0.0200 "
+                              "predicted), sm80 at 0.0300 (0.0300)"));
+  EXPECT_EQ(choice_summary({measured(0.1)}), "");
+}
+
+TEST(ForwardPoints, OfChoiceFitACardAndNameEachFamily) {
+  ForwardOptions options;
+  options.sets = {"choice"};
+  const std::vector<ForwardPoint> points = forward_points(options);
+  ASSERT_GT(points.size(), 600u);
+  ASSERT_EQ(points.size() % 3, 0u);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i].family, std::vector({"sm90", "sm80", "any"})[i % 3]);
+    EXPECT_TRUE(of_choice(points[i]));
+    EXPECT_LE(
+        4.0 * double(points[i].lengths.size()) * points[i].lengths[0] * 8 * points[i].head_dim,
+        8e9);
+  }
+  // 4 queries that end 8192 keys: 8189 + 8190 + 8191 + 8192 pairs a head, less half of a triangle.
+  const ForwardPoint four{"choice", {8192}, 1, 1, 128, true, 0, DType::bf16, 4, "sm90"};
+  EXPECT_EQ(four.flops(), 4.0 * 128 * (4 * 8192 - 8));
 }
 
 TEST(ForwardPoints, TheGridHas36) {

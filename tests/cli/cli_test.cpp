@@ -276,6 +276,7 @@ TEST_F(CliTest, BenchRefusesBeforeItMeasures) {
   expect_error({"bench", "forward", "--set", "gqa", "--svg", "a.svg"}, 2, "--svg draws the grid");
   expect_error({"bench", "forward", "--seq", "32768", "--svg", "a.svg"}, 2, "--seq holds none");
   expect_error({"bench", "forward", "--runs", "101"}, 2, "'101' is not a whole number");
+  expect_error({"bench", "forward", "--head-dim", "192"}, 2, "are no whole heads of it");
 }
 
 TEST_F(CliTest, FilesOutliveARefusedBench) {

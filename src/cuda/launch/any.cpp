@@ -2,6 +2,7 @@
 #include "cuda/kernels/any/config.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 
 namespace tilefold::cuda {
 
@@ -23,23 +24,30 @@ std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geom
          std::to_string(shared_limit);
 }
 
+planner::KernelCost cost(const ForwardKernel& kernel, const core::Geometry& geometry) {
+  return any_cost({geometry.head_dim, geometry.value_dim, kernel.candidate.tile, Formulas::none,
+                   kernel.blocks_a_multiprocessor});
+}
+
 // Of one multiprocessor: 128 float32 multiply-adds a cycle at best, of which plain loads through
 // shared memory leave about a quarter; 16 exponentials; 128 bytes of shared memory.
 template <int rows> ForwardKernel row(const char* name, const void* function) {
-  return {{name,
-           Backend::cuda,
-           DType::f32,
-           {rows, any::ForwardConfig::tile_keys, rows},
-           "FFMA, plain loads",
-           64,
-           16,
-           128,
-           rows / any::ForwardConfig::warps},
-          function,
-          any::ForwardConfig::threads,
-          shared_bytes<rows>,
-          refusal,
-          rows};
+  ForwardKernel kernel{{name,
+                        Backend::cuda,
+                        DType::f32,
+                        {rows, any::ForwardConfig::tile_keys, rows},
+                        "FFMA, plain loads",
+                        64,
+                        16,
+                        128,
+                        rows / any::ForwardConfig::warps},
+                       function,
+                       any::ForwardConfig::threads,
+                       shared_bytes<rows>,
+                       refusal,
+                       rows};
+  kernel.cost = cost;
+  return kernel;
 }
 
 }  // namespace

@@ -64,6 +64,9 @@ struct ForwardKernel {
   int counters = 0;                           // of 4 bytes, zero before and after a run
   int blocks_a_multiprocessor = 2;            // at work at once
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
+  /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
+  planner::KernelCost (*cost)(const ForwardKernel& kernel,
+                              const core::Geometry& geometry) = nullptr;
 };
 
 /// Fastest first. Every family's tables.

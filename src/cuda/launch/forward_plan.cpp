@@ -287,9 +287,10 @@ void ForwardPlan::make_family_launch(const Execution& execution) {
     rising = !g.lengths_on_device &&
              rises(g, kernel_.candidate.tile, execution.problem.options.mask.node());
   }
-  family_launch_ = kernel_.family_launch(
-      kernel_, {params_, g, execution.problem, status_.data(),
-                card(Device::cuda(device_)).multiprocessors, shared_bytes_, formula, rising});
+  family_launch_ =
+      kernel_.family_launch(kernel_, {params_, g, execution.problem, status_.data(),
+                                      card(Device::cuda(device_)).figures.multiprocessors,
+                                      shared_bytes_, formula, rising});
 }
 
 void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {

@@ -7,6 +7,7 @@
 #include "cuda/kernels/sm80/functions.hpp"
 #include "cuda/kernels/sm80/registry.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/runtime/device.hpp"
 
@@ -76,21 +77,26 @@ template <int index> int shared_bytes(int, int) { return sm80::registry(index).s
 template <int index> ForwardKernel row() {
   constexpr ForwardConfig c = sm80::registry(index);
   static const std::string name = name_of(c);
-  return {{name.c_str(),
-           Backend::cuda,
-           dtype_of(c.type),
-           {c.tile_rows(), c.tile_keys, c.tile_rows()},
-           "mma.sync, cp.async",
-           2048,
-           16,
-           128,
-           c.warp_rows()},
-          sm80::forward_function<index>(),
-          c.threads(),
-          shared_bytes<index>,
-          refusal,
-          index,
-          copy_bytes};
+  ForwardKernel kernel{{name.c_str(),
+                        Backend::cuda,
+                        dtype_of(c.type),
+                        {c.tile_rows(), c.tile_keys, c.tile_rows()},
+                        "mma.sync, cp.async",
+                        2048,
+                        16,
+                        128,
+                        c.warp_rows()},
+                       sm80::forward_function<index>(),
+                       c.threads(),
+                       shared_bytes<index>,
+                       refusal,
+                       index,
+                       copy_bytes};
+  kernel.candidate.cost =
+      sm80_cost({c.head_dim, c.value_dim, kernel.candidate.tile,
+                 c.formula == sm80::Formula::plain ? Formulas::none : Formulas::read,
+                 kernel.blocks_a_multiprocessor});
+  return kernel;
 }
 
 template <int... index>

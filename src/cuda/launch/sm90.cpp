@@ -13,6 +13,7 @@
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
@@ -275,6 +276,10 @@ ForwardKernel row(const ForwardConfig& c, const char* name, const void* function
   kernel.family_launch = family_launch;
   kernel.counters = 2;
   kernel.blocks_a_multiprocessor = 1;
+  kernel.candidate.cost =
+      sm90_cost({c.head_dim, c.value_dim, kernel.candidate.tile,
+                 c.formula == sm90::Formula::range ? Formulas::none : Formulas::read,
+                 kernel.blocks_a_multiprocessor});
   return kernel;
 }
 

@@ -24,6 +24,7 @@ DeviceProperties properties_of(int device) {
   p.bytes_per_second = 2e3 * attribute(cudaDevAttrMemoryClockRate, device) *
                        (attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8.0);
   p.cycles_per_second = 1e3 * attribute(cudaDevAttrClockRate, device);
+  p.cache_bytes = all.l2CacheSize;
   return p;
 }
 

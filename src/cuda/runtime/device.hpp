@@ -13,6 +13,7 @@ struct DeviceProperties {
   int shared_bytes_a_block = 0;  // at most, dynamic
   double bytes_per_second = 0;   // of device memory: two transfers a clock over the whole bus
   double cycles_per_second = 0;  // of a multiprocessor, at most
+  double cache_bytes = 0;        // of the L2 cache
 };
 
 struct DeviceReport {
