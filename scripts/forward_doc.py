@@ -4,9 +4,10 @@
     scripts/forward_doc.py [--results bench/results] [--check]
 
 Reads there, of files whose names hold these words, the newest by name: `forward` (`tilefold bench forward --csv`
-and bench/peers/torch_sdpa.py, one run) and `peers` (other libraries, in a run of their own). A peer of that run is
+and bench/peers/torch_sdpa.py, one run), `peers` (other libraries, in a run of their own) and `formulas` (`tilefold
+bench forward --set formulas --csv`). A peer of that run is
 compared through cuDNN, which stood in both: (ours / cuDNN) / (peer / cuDNN). A block stands between
-`<!-- forward NAME: begin -->` and `<!-- forward NAME: end -->`; NAME is grid, means or heads. In the README it is
+`<!-- forward NAME: begin -->` and `<!-- forward NAME: end -->`; NAME is grid, means, heads, host or formulas. In the README it is
 the row that begins as ROWS says. --check writes nothing and fails where a page and the results differ.
 """
 import argparse
@@ -45,6 +46,7 @@ class Forward:
     def __init__(self, results):
         self.rows, self.comments = newest(results, "forward")
         self.peer_rows, self.peer_comments = newest(results, "peers")
+        self.formula_rows, self.formula_comments = newest(results, "formulas")
         self.ours = grid_of(self.rows, "tilefold", "forward")
         self.cudnn = grid_of(self.rows, "pytorch cudnn", "forward")
         there = {peer: grid_of(self.peer_rows, peer, "fwd") for peer in ("cudnn", "fa3")}
@@ -112,10 +114,35 @@ class Forward:
         return "\n".join(lines)
 
 
+    def host(self):
+        """Microseconds of the host, least, median and most of the points."""
+        ours = [row for row in self.rows if row["peer"] == "tilefold"]
+        text = []
+        for name in ("plan", "run"):
+            times = sorted(float(row[f"{name}_us"]) for row in ours)
+            text.append(f"{name}() {times[0]:.1f} to {times[-1]:.1f} us (median {times[len(times) // 2]:.1f})")
+        return f"Host time in that run: {', '.join(text)}."
+
+    def formulas(self):
+        """Time a visible tile of compiled formulas, over the built-in causal mask's of the same run."""
+        built_in = {(r["hdim"], r["seqlen_q"]): float(r["rate"]) for r in self.formula_rows if r["op"] == "forward"}
+        shapes = sorted(built_in, key=lambda shape: tuple(map(int, shape)))
+        lines = [f"{self.formula_comments[0]}; `{self.formula_comments[1]}`. bf16, 16384 tokens. Time a visible tile "
+                 "of 128 x 128 over that of the built-in causal mask:", "",
+                 "| formula | " + " | ".join(f"D = {d}, {s}" for d, s in shapes) + " |", "|---" * (1 + len(shapes)) + "|"]
+        rates = {}
+        for row in self.formula_rows:
+            rates.setdefault(row["op"], {})[row["hdim"], row["seqlen_q"]] = float(row["rate"])
+        for name, of in rates.items():
+            if name != "forward":
+                lines.append(f"| {name.split()[1]} | " + " | ".join(f"{built_in[s] / of[s]:.2f}" for s in shapes) + " |")
+        return "\n".join(lines)
+
+
 def page_of(forward):
     path = ROOT / "docs/kernels/forward_sm90.md"
     text = path.read_text()
-    for name in ("grid", "means", "heads"):
+    for name in ("grid", "means", "heads", "host", "formulas"):
         text = page.with_block(path, text, f"forward {name}", getattr(forward, name)())
     return path, text
 

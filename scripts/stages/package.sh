@@ -38,7 +38,7 @@ consume() {
 consume static build
 
 cuda_example() {
-  local example=$out/static/cuda status=0 said
+  local example=$out/static/cuda program status said
   if ! grep -qs tilefold_kernels build/build.ninja; then
     echo "skipped: examples/cuda, the build has no CUDA"
     return
@@ -46,10 +46,13 @@ cuda_example() {
   cmake -G Ninja -S examples/cuda -B "$example" -DCMAKE_PREFIX_PATH="$out/static/moved" \
     >"$out/configure-static-cuda.txt"
   cmake --build "$example"
-  said=$("$example/attend_on_gpu") || status=$?
-  echo "static, examples/cuda: $said"
-  ((status == 77)) && echo "skipped: the run of examples/cuda, $said"
-  ((status == 0 || status == 77))
+  for program in attend_on_gpu own_mask; do
+    status=0
+    said=$("$example/$program") || status=$?
+    echo "static, examples/cuda/$program: $said"
+    ((status == 77)) && echo "skipped: the run of examples/cuda/$program, $said"
+    ((status == 0 || status == 77)) || return 1
+  done
 }
 cuda_example
 consume shared "$out/shared-build"

@@ -170,8 +170,9 @@ planner::Prediction predict(const planner::Candidate& candidate, const core::Geo
   planner::KernelCost cost = kernel.cost != nullptr ? kernel.cost(kernel, sized) : candidate.cost;
   if (has_second_parts(sized, kernel, problem, counted)) cost = with_second_parts(cost);
   const planner::CardFigures card = cuda::card(problem.tensors.query.device()).figures;
-  planner::Load load = load_of(sized, schedule_for(sized, kernel, problem), key_band(range), card,
-                               slots(kernel, problem));
+  const planner::Schedule schedule = schedule_for(sized, kernel, problem);
+  if (schedule.packed_heads(sized) > 1) cost.item_cycles += kernel.packed_cycles;
+  planner::Load load = load_of(sized, schedule, key_band(range), card, slots(kernel, problem));
   // What a program hides is not counted: all families would pass the same tiles by.
   if (!counted) load.cut_tiles = load.tiles;
   return planner::predict(cost, load, card);

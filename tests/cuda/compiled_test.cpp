@@ -156,6 +156,19 @@ TEST(WorkOrder, RisesWhereLaterRowTilesSeeMore) {
   EXPECT_FALSE(cuda::rises(g, tile, mask(!score::Causal{}).node()));
 }
 
+TEST(CompiledFormulas, TheFirstVisibleKeyOfASequenceIsTheFirstRowsWindow) {
+  core::Geometry g;
+  g.batch = 2, g.query_heads = g.kv_heads = 1;
+  g.query_stride = g.key_stride = 1;
+  core::Sequence s;
+  s.query_length = 100, s.key_length = 1000, s.offset = 900;
+  g.sequences = {s, s};
+  g.sequences[1].key_length = 0;
+  const Mask window = mask(score::Causal{} && score::Window{100, -1});
+  EXPECT_EQ(cuda::first_visible_keys(g, window.node()), (std::vector<int>{800, 0}));
+  EXPECT_EQ(cuda::first_visible_keys(g, nullptr), (std::vector<int>{0, 0}));
+}
+
 class CompiledOnDevice : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -26,9 +26,11 @@ struct Column {
 
 std::vector<Column> columns() {
   std::vector<Column> all{{"cpu", "cpu", Backend::cpu}};
-  for (const planner::Candidate& kernel : cuda::kernels())
-    if (all.back().family != kernel.family)
-      all.push_back({std::string("cuda ") + kernel.family, kernel.family, Backend::cuda});
+  for (const planner::Candidate& kernel : cuda::kernels()) {
+    // Of a program's own formulas: no option asks for them.
+    if (std::string(kernel.family) == "compiled" || all.back().family == kernel.family) continue;
+    all.push_back({std::string("cuda ") + kernel.family, kernel.family, Backend::cuda});
+  }
   return all;
 }
 

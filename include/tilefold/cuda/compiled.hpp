@@ -48,7 +48,9 @@ struct CompiledForward {
   int shape;  ///< row of the table of tiles, kernels/sm90/forward/registry.hpp
   const void* function;
   int shared_bytes;
-  std::size_t params_bytes, formula_at, formula_bytes;  ///< of the kernel's one parameter
+  /// Of the kernel's one parameter: where the first visible key of each sequence and the formula
+  /// lie in it.
+  std::size_t params_bytes, first_keys_at, formula_at, formula_bytes;
   /// Writes the formula with its side tensors on the device. Null functors are default ones.
   void (*write)(void* formula, const void* mask, const void* change, const SideTensors& tensors);
 };

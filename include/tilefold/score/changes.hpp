@@ -26,7 +26,7 @@ struct SoftCap {
 struct Alibi {
   const float* slopes;     // [batch or 1, query heads]
   long long batch_stride;  // 0 where all sequences share the slopes
-  template <class Visit> void side_tensors(const Visit& visit) {
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) {
     visit(slopes, batch_stride == 0 ? visit.query_heads() : batch_stride * visit.batch());
   }
   template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
@@ -57,7 +57,7 @@ struct RelativeBias {
     using F = typename Plain<S>::type;
     return s + S(F(table.at(at.query_head, k - (q + N(at.offset)) + N(reach))));
   }
-  template <class Visit> void side_tensors(const Visit& visit) { visit(table); }
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) { visit(table); }
 };
 
 /// Leaves the score as it is.

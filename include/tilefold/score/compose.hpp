@@ -25,14 +25,15 @@ concept ChangeFunctor = requires(const C c, float s, int q, int k, Place at) {
 
 /// Shows `visit` the side tensors that a functor reads, where it lists any: their pointers are
 /// replaced by those of a device's copies.
-template <class F, class Visit> void visit_side_tensors(F& functor, const Visit& visit) {
+template <class F, class Visit>
+TILEFOLD_HOST void visit_side_tensors(F& functor, const Visit& visit) {
   if constexpr (requires { functor.side_tensors(visit); }) functor.side_tensors(visit);
 }
 
 template <class A, class B> struct And {
   A a;
   B b;
-  template <class Visit> void side_tensors(const Visit& visit) {
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) {
     visit_side_tensors(a, visit);
     visit_side_tensors(b, visit);
   }
@@ -43,7 +44,7 @@ template <class A, class B> struct And {
 template <class A, class B> struct Or {
   A a;
   B b;
-  template <class Visit> void side_tensors(const Visit& visit) {
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) {
     visit_side_tensors(a, visit);
     visit_side_tensors(b, visit);
   }
@@ -53,14 +54,16 @@ template <class A, class B> struct Or {
 };
 template <class A> struct Not {
   A a;
-  template <class Visit> void side_tensors(const Visit& visit) { visit_side_tensors(a, visit); }
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) {
+    visit_side_tensors(a, visit);
+  }
   template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const { return !a.keep(q, k, at); }
 };
 /// First a, then b on what a gives.
 template <class A, class B> struct Chain {
   A a;
   B b;
-  template <class Visit> void side_tensors(const Visit& visit) {
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) {
     visit_side_tensors(a, visit);
     visit_side_tensors(b, visit);
   }

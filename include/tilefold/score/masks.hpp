@@ -33,7 +33,7 @@ struct Window {
 /// The first keys of a sequence are visible to every query of it; joined with causal by ||.
 struct Prefix {
   Lookup lengths;  // [batch, 1]
-  template <class Visit> void side_tensors(const Visit& visit) { visit(lengths); }
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) { visit(lengths); }
   template <class N> TILEFOLD_HD auto keep(N, N k, Place at) const {
     return k < N(lengths.at(at.batch, 0));
   }
@@ -42,7 +42,7 @@ struct Prefix {
 /// A query sees the keys of its own document: id[q + offset] == id[k].
 struct Document {
   Lookup ids;  // [batch, key positions]
-  template <class Visit> void side_tensors(const Visit& visit) { visit(ids); }
+  template <class Visit> TILEFOLD_HOST void side_tensors(const Visit& visit) { visit(ids); }
   template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const {
     return ids.at(at.batch, q + N(at.offset)) == ids.at(at.batch, k);
   }

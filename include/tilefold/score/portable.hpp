@@ -9,6 +9,13 @@
 #define TILEFOLD_HD inline
 #endif
 
+// A host's function in a header that NVRTC reads, which takes none.
+#ifdef __CUDACC_RTC__
+#define TILEFOLD_HOST __device__
+#else
+#define TILEFOLD_HOST
+#endif
+
 namespace tilefold::score {
 
 // NVRTC has none of g++'s __builtin_ functions, but declares C's own names; g++ and clang declare

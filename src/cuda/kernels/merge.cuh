@@ -1,7 +1,8 @@
 // Joins the parts of rows that were split over keys, in ascending order, and closes the rows.
 //
-// Grid: the forward kernel's own, one block of 128 threads a work item; only a row tile's first
-// split has anything to do. A thread owns columns of a row and folds its parts alone.
+// Grid: WorkShape::merge_blocks() blocks of 128 threads a work item of the forward kernel; only a
+// row tile's first split has anything to do. A block's warps take rows in turn with those of the
+// item's other blocks; a thread owns columns of a row and folds its parts alone.
 #pragma once
 
 #include "cuda/kernels/finish.cuh"
@@ -9,7 +10,7 @@
 namespace tilefold::cuda {
 
 struct MergeShape {
-  static constexpr int threads = 128, warps = 4;
+  static constexpr int threads = 128, warps = WorkShape::merge_warps;
 };
 
 /// A row's parts: `stride` elements from one split's to the next's.
@@ -24,6 +25,7 @@ __device__ __forceinline__ float fold_column(const RowParts& parts, int value_di
                                              fold::Part<float>& part) {
   part = fold::Part<float>::empty();
   float out = 0.0f;
+#pragma unroll 4
   for (int split = 0; split < parts.splits; ++split) {
     const long long at = split * parts.stride;
     fold::Weights<float> weights;
@@ -35,11 +37,13 @@ __device__ __forceinline__ float fold_column(const RowParts& parts, int value_di
 
 __global__ void __launch_bounds__(MergeShape::threads)
     merge_parts(const __grid_constant__ ForwardParams p) {
-  const ForwardWork work = work_of(p, blockIdx.x);
+  const int groups = p.shape.merge_blocks();
+  const ForwardWork work = work_of(p, blockIdx.x / groups);
   if (work.rows == 0 || work.splits == 1 || work.split != 0) return;
   const SequenceInfo s = p.sequences[work.sequence];
-  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-  for (int r = warp; r < work.rows; r += MergeShape::warps) {
+  const int warp = int(blockIdx.x) % groups * MergeShape::warps + int(threadIdx.x) / 32;
+  const int lane = int(threadIdx.x) % 32;
+  for (int r = warp; r < work.rows; r += MergeShape::warps * groups) {
     const long long first = work.part * p.shape.tile_rows + r;
     const RowParts parts{p.part_max + first, p.part_sum + first, p.part_out + first * p.value_dim,
                          p.shape.tile_rows, work.splits};

@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/sm90/forward/registry.hpp"
 #include "cuda/launch/tensor_core.hpp"
+#include "plan/row_runs.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -97,6 +98,34 @@ std::vector<unsigned char> formula_image(const CompiledForward& kernel, const Pr
   std::vector<unsigned char> bytes(kernel.formula_bytes);
   kernel.write(bytes.data(), mask_of(problem).functor, change_of(problem).functor, tensors);
   return bytes;
+}
+
+namespace {
+
+int first_visible_key(const core::Geometry& g, const score::MaskNode* mask, int sequence,
+                      int kv_head, int first, int last) {
+  const std::int64_t rows =
+      std::int64_t(g.group()) * g.sequences[std::size_t(sequence)].query_length;
+  const score::Truth truth = planner::answer(g, mask, sequence, kv_head, 0, rows, first, last);
+  if (truth.no()) return last;
+  if (truth.yes() || last - first == 1) return first;
+  const int middle = first + (last - first) / 2;
+  const int found = first_visible_key(g, mask, sequence, kv_head, first, middle);
+  return found < middle ? found : first_visible_key(g, mask, sequence, kv_head, middle, last);
+}
+
+}  // namespace
+
+std::vector<int> first_visible_keys(const core::Geometry& g, const score::MaskNode* mask) {
+  std::vector<int> first(g.sequences.size());
+  for (std::size_t b = 0; b < first.size(); ++b) {
+    const core::Sequence& s = g.sequences[b];
+    if (mask == nullptr || s.key_length == 0 || s.query_length == 0) continue;
+    first[b] = s.key_length;
+    for (int head = 0; head < g.kv_heads; ++head)
+      first[b] = std::min(first[b], first_visible_key(g, mask, int(b), head, 0, s.key_length));
+  }
+  return first;
 }
 
 // Rows of a lookup and of a table stand apart by their stride; the copies' by what padding makes

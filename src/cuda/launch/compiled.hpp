@@ -31,4 +31,7 @@ bool formula_is_compiled(const Problem& problem);
 std::vector<unsigned char> formula_image(const CompiledForward& kernel, const Problem& problem,
                                          const SideTensors& tensors);
 
+/// Of each sequence, the first key that the mask may leave one of its queries; 0 without keys.
+std::vector<int> first_visible_keys(const core::Geometry& geometry, const score::MaskNode* mask);
+
 }  // namespace tilefold::cuda

@@ -27,6 +27,7 @@ struct LaunchPlan {
   int multiprocessors;
   int shared_bytes;
   std::span<const unsigned char> formula;  // of a compiled kernel
+  const int* first_keys;                   // on the device, likewise; null: not known
   bool rising;                             // later row tiles see more
 };
 
@@ -64,6 +65,7 @@ struct ForwardKernel {
   int counters = 0;                           // of 4 bytes, zero before and after a run
   int blocks_a_multiprocessor = 2;            // at work at once
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
+  double packed_cycles = 0;                   // more an item whose rows hold several heads
   /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
   planner::KernelCost (*cost)(const ForwardKernel& kernel,
                               const core::Geometry& geometry) = nullptr;

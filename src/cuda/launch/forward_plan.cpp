@@ -281,16 +281,20 @@ class PlanTensors final : public SideTensors {
 void ForwardPlan::make_family_launch(const Execution& execution) {
   const core::Geometry& g = execution.geometry;
   std::vector<unsigned char> formula;
+  const int* first_keys = nullptr;
   bool rising = false;
   if (kernel_.compiled != nullptr) {
     formula = formula_image(*kernel_.compiled, execution.problem, PlanTensors(g, buffers_));
-    rising = !g.lengths_on_device &&
-             rises(g, kernel_.candidate.tile, execution.problem.options.mask.node());
+    if (!g.lengths_on_device) {
+      const score::MaskNode* mask = execution.problem.options.mask.node();
+      rising = rises(g, kernel_.candidate.tile, mask);
+      first_keys = keep(first_visible_keys(g, mask));
+    }
   }
   family_launch_ =
       kernel_.family_launch(kernel_, {params_, g, execution.problem, status_.data(),
                                       card(Device::cuda(device_)).figures.multiprocessors,
-                                      shared_bytes_, formula, rising});
+                                      shared_bytes_, formula, first_keys, rising});
 }
 
 void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {
@@ -512,8 +516,8 @@ void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, void* stream) con
   else
     family_launch_->enqueue(p, launch.counters, stream);
   if (p.shape.splits > 1)
-    tilefold::cuda::launch({merge_function(), p.shape.items, 128, 0, on}, "launching merge_parts",
-                           p);
+    tilefold::cuda::launch({merge_function(), p.shape.items * p.shape.merge_blocks(), 128, 0, on},
+                           "launching merge_parts", p);
 }
 
 }  // namespace tilefold::cuda

@@ -160,7 +160,8 @@ class Sm90Launch final : public FamilyLaunch {
   Sm90Launch(const ForwardKernel& kernel, const LaunchPlan& plan)
       : kernel_(kernel),
         shared_bytes_(plan.shared_bytes),
-        formula_(plan.formula.begin(), plan.formula.end()) {
+        formula_(plan.formula.begin(), plan.formula.end()),
+        first_keys_(plan.first_keys) {
     if (plan.params.shape.items == 0) return;  // no rows, of which there is no map
     const ForwardConfig c = config_of(kernel);
     describe_work(c, plan);
@@ -177,6 +178,7 @@ class Sm90Launch final : public FamilyLaunch {
   const ForwardKernel& kernel_;
   int shared_bytes_, blocks_ = 0;
   std::vector<unsigned char> formula_;  // of a compiled kernel
+  const int* first_keys_;
   bool has_keys_ = false;
   sm90::KernelParams params_{};
 };
@@ -239,6 +241,7 @@ void Sm90Launch::enqueue(const ForwardParams& problem, unsigned* counters, void*
 void Sm90Launch::launch_compiled(const Launch& how, const sm90::KernelParams& params) const {
   alignas(64) unsigned char bytes[CompiledForward::most_params_bytes];
   std::memcpy(bytes, &params, sizeof params);
+  std::memcpy(bytes + kernel_.compiled->first_keys_at, &first_keys_, sizeof first_keys_);
   std::memcpy(bytes + kernel_.compiled->formula_at, formula_.data(), formula_.size());
   launch_bytes(how, kernel_.candidate.name, bytes);
 }
@@ -276,6 +279,8 @@ ForwardKernel row(const ForwardConfig& c, const char* name, const void* function
   kernel.family_launch = family_launch;
   kernel.counters = 2;
   kernel.blocks_a_multiprocessor = 1;
+  // bench/results/2026-11-30-h200-choice.csv, 64 heads over 8: rows copied one by one.
+  kernel.packed_cycles = 12000;
   kernel.candidate.cost =
       sm90_cost({c.head_dim, c.value_dim, kernel.candidate.tile,
                  c.formula == sm90::Formula::range ? Formulas::none : Formulas::read,

@@ -6,7 +6,7 @@
 
 namespace tilefold::cuda::sm90 {
 
-template <class Chosen> constexpr bool changes_scores() {
+template <class Chosen> TILEFOLD_HD constexpr bool changes_scores() {
   constexpr Formula formula = Chosen::value.formula;
   if constexpr (formula == Formula::compiled) return Chosen::Compiled::changes;
   return formula == Formula::changed;

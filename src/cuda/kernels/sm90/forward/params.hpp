@@ -33,7 +33,11 @@ struct KernelParams {
   ForwardParams problem;
 };
 
-template <class F> struct CompiledParams : KernelParams { F formula; };
+/// `first_keys`: of each sequence, the first key that the mask may leave a query; null: not known.
+template <class F> struct CompiledParams : KernelParams {
+  const int* first_keys;
+  F formula;
+};
 template <class Chosen> struct ParamsFor { using type = KernelParams; };
 template <ForwardConfig config, class F> struct ParamsFor<CompiledChoice<config, F>> {
   using type = CompiledParams<F>;

@@ -149,17 +149,22 @@ template <class Chosen> class Scout {
     }
   }
 
-  /// Keys before the first that the compiled mask may leave any query of the sequence, in the
-  /// lowest tile of those sent: their V may be anything.
+  /// Keys before the first that the compiled mask may leave any query of the sequence: their V may
+  /// be anything. Where the host does not know it, the lowest tile of those sent is asked key by
+  /// key.
   __device__ __forceinline__ void bound_values(Assignment& a, int tile) const {
-    int hidden = 0;
-    for (int first = tile * config.tile_keys;; first += 32) {
-      const unsigned seen = __ballot_sync(0xffffffffu, !ask_all(a, first + lane_).no());
-      hidden += seen == 0 ? 32 : __ffs(int(seen)) - 1;
-      if (seen != 0 || hidden >= config.tile_keys) break;
+    int first = tile * config.tile_keys;
+    if (params_.first_keys != nullptr) {
+      first = params_.first_keys[a.work.sequence];
+    } else {
+      for (const int end = first + config.tile_keys; first < end;) {
+        const unsigned seen = __ballot_sync(0xffffffffu, !ask_all(a, first + lane_).no());
+        first += seen == 0 ? 32 : __ffs(int(seen)) - 1;
+        if (seen != 0) break;
+      }
+      if (first == tile * config.tile_keys) return;
     }
-    if (lane_ == 0 && hidden > 0)
-      a.values.begin = score::larger(a.values.begin, tile * config.tile_keys + hidden);
+    if (lane_ == 0) a.values.begin = score::larger(a.values.begin, first);
     __syncwarp();
   }
   /// Of all the sequence's queries against one key.
