@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "src/front": LOWEST | {"src/plan", "src/cpu", "src/cuda"},
     "apps": LOWEST | {"src/plan", "src/cpu", "src/cuda", "src/front", "tests", "bench"},
     "bench": LOWEST | {"src/plan", "src/cpu", "src/cuda", "src/front", "tests"},
-    "examples": BASE,
+    "examples": BASE | {"include/tilefold/cuda"},
 }
 # apps and bench share the tests' one case list, and nothing else of the tests.
 SHARED_TESTS = "tests/support/"

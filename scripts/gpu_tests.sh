@@ -48,7 +48,7 @@ if ! "$tool" info | grep -q '^CUDA device   [^n]'; then
   exit 77
 fi
 mkdir -p "$out"
-rm -f "$out"/{steps,matrix,summary,memcheck,racecheck,initcheck,synccheck}.txt
+rm -f "$out"/{steps,matrix,summary}.txt "$out"/{mem,race,init,sync}check-*.txt
 rows=() failed=0
 
 # row NAME RESULT SECONDS FILE: a line of the table, with the last words of the step's output.
@@ -83,9 +83,18 @@ step() {
   rm -f "$file"
 }
 
+# The families whose kernels run here and are asked for.
+families=()
+for family in sm90 sm80; do
+  [[ $family == sm80 ]] || "$tool" info | grep -q 'compute capability 9\.0' || continue
+  [[ -z $kernels || $kernels == "$family"* ]] && families+=("$family")
+done
+
+# A run of each tool over problems as they come, of which most are too odd for tensor cores, and one over
+# each family's own.
 declare -A sanitizers=()
 start_sanitizers() {
-  local sanitizer tool_name
+  local sanitizer tool_name family name
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   if [[ ! -x $sanitizer ]]; then
     rows+=("$(printf '%-34s %-9s' 'compute-sanitizer' 'ABSENT')")
@@ -93,15 +102,23 @@ start_sanitizers() {
     return
   fi
   for tool_name in memcheck racecheck initcheck synccheck; do
-    (
-      begin=$SECONDS
-      timeout 200 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$tool" verify \
-        --backend cuda --cases 30 --seed 900 --work 1e5 --workers 1
-      code=$?
-      echo "took $((SECONDS - begin)) s"
-      exit $code
-    ) >"$out/$tool_name.txt" 2>&1 &
-    sanitizers[$tool_name]=$!
+    for family in all "${families[@]}"; do
+      name=$tool_name-$family
+      (
+        begin=$SECONDS
+        problems=(--cases 30 --seed 900 --work 1e5 --workers 1)
+        if [[ $family != all ]]; then
+          problems+=(--family "$family")
+          export TILEFOLD_CUDA_KERNELS=${kernels:-$family}
+        fi
+        timeout 200 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$tool" verify \
+          --backend cuda "${problems[@]}"
+        code=$?
+        echo "took $((SECONDS - begin)) s"
+        exit $code
+      ) >"$out/$name.txt" 2>&1 &
+      sanitizers[$name]=$!
+    done
   done
 }
 await_sanitizers() {
@@ -121,13 +138,6 @@ await_sanitizers() {
     rm -f "$file"
   done
 }
-
-# The families whose kernels run here and are asked for.
-families=()
-for family in sm90 sm80; do
-  [[ $family == sm80 ]] || "$tool" info | grep -q 'compute capability 9\.0' || continue
-  [[ -z $kernels || $kernels == "$family"* ]] && families+=("$family")
-done
 
 # soak_chunk FAMILY SEED CASES WORK: into soak.txt, steps.txt where problems failed, and $counts.
 soak_chunk() {

@@ -49,8 +49,9 @@ int attend() {
       problem(q.data(), k.data(), v.data(), on_cpu.data(), tilefold::Device::cpu());
   tilefold::plan(host).run(host.tensors);
 
-  char* memory = nullptr;
-  require(cudaMalloc(&memory, 4 * bytes));
+  void* allocated = nullptr;
+  require(cudaMalloc(&allocated, 4 * bytes));
+  char* const memory = static_cast<char*>(allocated);
   int i = 0;
   for (const auto* values : {&q, &k, &v})
     require(cudaMemcpy(memory + bytes * std::size_t(i++), values->data(), bytes,

@@ -189,6 +189,25 @@ TEST(ForwardParams, UnderMaskProgramsHeadsNeedMoreOutputs) {
   EXPECT_EQ(exact_weights(g, Reproducibility::same_plan, false).outputs, 32768);
 }
 
+TEST(ForwardParams, RowsOfAnItemAreMergedByABlockAFourUnlessItemsFillACard) {
+  WorkShape shape{};
+  shape.tile_rows = 128;
+  for (const auto& [items, blocks] : {std::pair{0LL, 1},
+                                      {1LL, 32},
+                                      {8LL, 32},
+                                      {256LL, 32},
+                                      {257LL, 31},
+                                      {8191LL, 1},
+                                      {8192LL, 1},
+                                      {1LL << 40, 1}}) {
+    shape.items = items;
+    EXPECT_EQ(shape.merge_blocks(), blocks) << items;
+  }
+  shape.items = 8;
+  shape.tile_rows = 2;
+  EXPECT_EQ(shape.merge_blocks(), 1);
+}
+
 TEST(ForwardParams, InterleavedRunsAreABijectionLongestFirst) {
   for (const int tiles : {1, 3, 8})
     for (const int runs : {1, 2, 5, 12})

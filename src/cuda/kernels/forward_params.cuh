@@ -90,7 +90,8 @@ struct WorkShape {
   TILEFOLD_HD constexpr int merge_blocks() const {
     constexpr long long enough = 8192;
     const int most = (tile_rows + merge_warps - 1) / merge_warps;
-    return items >= enough ? 1 : int(score::smaller<long long>(most, enough / items));
+    if (items <= 0 || items >= enough) return 1;
+    return int(score::smaller<long long>(most, enough / items));
   }
 };
 

@@ -31,17 +31,17 @@ constexpr Rate sm90_rates[] = {
     {256, 3298, 6713, 1439, Rate::Origin::measured},
 };
 
-// NVIDIA H200, 2026-11-30, commit 4a8b9855, bf16, `build/forward_bench time`, beside peers:
+// NVIDIA H200, 2026-11-30, commit b2cf5c48, bf16, `build/forward_bench time`, beside peers:
 // bench/results/2026-11-30-h200-sm80-share.csv. On cards of 8.0, 8.6 and 8.9 nothing has been
 // timed.
 constexpr Rate sm80_rates[] = {
     {32, 1000, 6500, 900, Rate::Origin::estimated},
-    {64, 1305, 8427, 781, Rate::Origin::measured},
+    {64, 1305, 9136, 1223, Rate::Origin::measured},
     {96, 1400, 10600, 500, Rate::Origin::estimated},
-    {128, 1492, 12862, 198, Rate::Origin::measured},
+    {128, 1505, 14343, 396, Rate::Origin::measured},
     {160, 1450, 14200, 240, Rate::Origin::estimated},
     {192, 1420, 15700, 280, Rate::Origin::estimated},
-    {256, 1341, 18442, 359, Rate::Origin::measured},
+    {256, 1340, 19517, 362, Rate::Origin::measured},
 };
 
 // Estimated: tiles of 32 keys through shared memory with plain loads, and an item that costs more

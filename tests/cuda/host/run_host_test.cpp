@@ -167,6 +167,27 @@ TEST_F(RunOnTheHost, RefusedPointersLaunchNothing) {
   }
 }
 
+// Long keys and no rows: nothing to split, to merge or to launch.
+TEST_F(RunOnTheHost, NoQueriesOverManyKeysAreARunAsAnyOther) {
+  for (const char* family : {"sm90", "sm80", "any"})
+    for (const Reproducibility mode :
+         {Reproducibility::same_plan, Reproducibility::batch_invariant}) {
+      const OnlyKernels only(family);
+      Problem problem = dense(0);
+      Tensors& t = problem.tensors;
+      const Device device = Device::cuda(0);
+      t.query = TensorView(device_memory(0, 0), DType::bf16, {batch, 0, heads, dim}, device);
+      t.out = OutputView(device_memory(0, 3), DType::bf16, {batch, 0, heads, dim}, device);
+      t.lse = OutputView();
+      for (TensorView* keys : {&t.key, &t.value})
+        *keys = TensorView(keys->data(), DType::bf16, {batch, 65536, 1, dim}, device);
+      t.query = TensorView(device_memory(0, 0), DType::bf16, {batch, 0, heads, dim}, device);
+      problem.options.reproducibility = mode;
+      Plan made = plan(problem);
+      EXPECT_NO_THROW(made.run(problem.tensors)) << family;
+    }
+}
+
 TEST_F(RunOnTheHost, ARunAsksLittleOfTheDriver) {
   const Problem problem = dense(0);
   const Plan made = warm(problem, "sm90");

@@ -69,6 +69,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
       load(Loader<Chosen>(params_, mine, shared_), s, queue.take(s, walk, params_, mine));
     const Loader<Chosen> loader(params_, block_, shared_);
     arrived<config.stages - 1>();
+    await_value_for_all(first_tile);
     take_query(computer);
     int stage = 0;
     while (true) {
@@ -76,9 +77,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
            queue.take(config.stages - 1, walk, params_, block_));
       const int tile = queue.first();
       const unsigned key_tile = shared_ + Plan::stages + stage * Plan::stage_bytes;
-      if (answer(tile).no()) {
-        await_value(tile);
-      } else {
+      if (!answer(tile).no()) {
         Scores scores;
         computer.query_key(scores, shared_ + Plan::query, key_tile);
         await_value(tile);
@@ -95,9 +94,20 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     computer.query.hold(shared_ + Plan::query);
   }
 
-  /// Only V of the first tile comes later than its K.
+  /// Only V of the first tile comes later than its K. Warps that see nothing of a tile would not
+  /// come here: where some do not see the first, all have waited already.
   __device__ __forceinline__ void await_value(int tile) const {
     if (tile == block_.first_tile) arrived<config.stages - 1>();
+  }
+  __device__ __forceinline__ void await_value_for_all(int tile) const {
+    const int first = tile / 2 * config.tile_keys;
+    bool all_see = true;
+#pragma unroll
+    for (int w = 0; w < config.warps; ++w)
+      all_see &= !spans_[w].answer(first, first + config.tile_keys).no();
+    if (all_see) return;
+    if (threadIdx.x == 0) block_.first_tile = TileWalk<Chosen>::end;
+    arrived<config.stages - 2>();
   }
 
   __device__ __forceinline__ void load(const Loader<Chosen>& loader, int stage, int tile) const {
@@ -112,15 +122,11 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     arrived<1>();
     take_query(computer);
     while (true) {
-      int following;
-      if (answer(tile).no()) {
-        following = turn_to_next(walk, loader);
-      } else {
-        Scores scores;
-        computer.query_key(scores, shared_ + Plan::query, shared_ + Plan::key(0));
-        following = turn_to_next(walk, loader);
-        fold<parts>(computer, scores, tile, shared_ + Plan::value(0));
-      }
+      // A warp that sees nothing of the tile computes with the others: barriers stand in no branch.
+      Scores scores;
+      computer.query_key(scores, shared_ + Plan::query, shared_ + Plan::key(0));
+      const int following = turn_to_next(walk, loader);
+      fold<parts>(computer, scores, tile, shared_ + Plan::value(0));
       tile = following;
       if (tile < 0) break;
       arrived<0>();  // K, and every warp has left V
@@ -142,7 +148,9 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   /// A tile's scores into the running softmax: O = O + exp(S) V.
   template <WeightParts parts> __device__ __forceinline__ void fold(Work& computer, Scores& scores,
                                                                     int tile, unsigned value_tile) {
-    this->apply_formula(scores, warp_row(), tile / 2 * config.tile_keys, tile & 1, answer(tile));
+    const score::Truth seen = answer(tile);
+    this->apply_formula(scores, warp_row(), tile / 2 * config.tile_keys, tile & 1,
+                        seen.no() ? score::Truth(score::Truth::some) : seen);
     const auto exponent = computer.softmax.settle(scores, computer.output, c_);
     computer.template weights_value<parts>(scores, exponent, value_tile);
   }
