@@ -68,8 +68,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     for (int s = 1; s < config.stages - 1; ++s)
       load(Loader<Chosen>(params_, mine, shared_), s, queue.take(s, walk, params_, mine));
     const Loader<Chosen> loader(params_, block_, shared_);
-    arrived<config.stages - 1>();
-    await_value_for_all(first_tile);
+    await_keys_of_first(first_tile);
     take_query(computer);
     int stage = 0;
     while (true) {
@@ -99,13 +98,9 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   __device__ __forceinline__ void await_value(int tile) const {
     if (tile == block_.first_tile) arrived<config.stages - 1>();
   }
-  __device__ __forceinline__ void await_value_for_all(int tile) const {
-    const int first = tile / 2 * config.tile_keys;
-    bool all_see = true;
-#pragma unroll
-    for (int w = 0; w < config.warps; ++w)
-      all_see &= !spans_[w].answer(first, first + config.tile_keys).no();
-    if (all_see) return;
+  __device__ __forceinline__ void await_keys_of_first(int tile) const {
+    ptx::cp_async_wait<config.stages - 1>();
+    if (__syncthreads_and(!answer(tile).no())) return;
     if (threadIdx.x == 0) block_.first_tile = TileWalk<Chosen>::end;
     arrived<config.stages - 2>();
   }
