@@ -155,19 +155,7 @@ void check_pages(const Geometry& geometry, const Tensors& tensors, const Options
   }
 }
 
-namespace {
-
-/// Whether lengths, positions or pages are read from memory, which may have changed since plan().
-bool reads_lengths(const Tensors& t) {
-  return t.cu_seqlens_q.present() || t.cu_seqlens_k.present() || t.query_lengths.present() ||
-         t.key_lengths.present() || t.query_starts.present() || t.key_starts.present() ||
-         t.pages.present();
-}
-
-}  // namespace
-
 void check_same_lengths(const Geometry& geometry, const Tensors& given, const Options& options) {
-  if (!reads_lengths(given)) return;
   for (int b = 0; b < int(geometry.sequences.size()); ++b) {
     const Sequence now = read_sequence(geometry, given, options, b);
     const Sequence& planned = geometry.sequences[std::size_t(b)];

@@ -113,24 +113,16 @@ void require_disjoint(const char* output_name, const TensorView& output, const c
 }
 
 void check_memory(const Tensors& tensors) {
-  // Of two dozen tensors a problem has a handful, most of them apart: only those that meet are
-  // looked at closely.
-  std::array<NamedTensor, 32> all{};
-  std::array<Range, 32> ranges{};
-  std::size_t count = 0, outputs = 0;
-  each_tensor(tensors, [&](NamedTensor named, std::size_t i) {
-    if (!named.tensor->present()) return;
-    require_usable(named.name, *named.tensor);
-    all[count] = named;
-    ranges[count++] = bytes_of_view(*named.tensor);
-    outputs += i < output_count;
+  each_tensor(tensors,
+              [](NamedTensor named, std::size_t) { require_usable(named.name, *named.tensor); });
+  each_tensor(tensors, [&](NamedTensor output, std::size_t output_index) {
+    if (output_index >= output_count) return;
+    require_separate_elements(output.name, *output.tensor);
+    each_tensor(tensors, [&](NamedTensor other, std::size_t index) {
+      if (index > output_index)
+        require_disjoint(output.name, *output.tensor, other.name, *other.tensor);
+    });
   });
-  for (std::size_t i = 0; i < outputs; ++i) {
-    require_separate_elements(all[i].name, *all[i].tensor);
-    for (std::size_t j = i + 1; j < count; ++j)
-      if (ranges[i].meets(ranges[j]))
-        require_disjoint(all[i].name, *all[i].tensor, all[j].name, *all[j].tensor);
-  }
 }
 
 void check_same_description(const Tensors& planned, const Tensors& given) {

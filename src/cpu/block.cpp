@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpu/convert.hpp"
+#include "plan/exact_weights.hpp"
 #include "plan/tile_walk.hpp"
 
 namespace tilefold::cpu {
@@ -201,7 +202,7 @@ void Block<F>::score_keys(const TileOfRows& rows, const KeyTile& tile, Prefetche
 /// Rows of few keys have all of them in tiles that a mask cuts, or in short ones: their rounded
 /// weights would break the accuracy rule (docs/numerics.md).
 template <class F> WeightParts Block<F>::weight_parts(const KeyTile& tile, Truth truth) const {
-  const int few = std::max(16, 1024 / job_.geometry.value_dim);
+  const int few = planner::exact_weights_below_keys(job_.geometry.value_dim);
   return truth.yes() && tile.last - tile.first >= few ? WeightParts::one : WeightParts::two;
 }
 

@@ -7,6 +7,7 @@
 #include "cuda/launch/device_functions.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/launch.hpp"
+#include "plan/exact_weights.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -178,7 +179,7 @@ std::vector<SequenceInfo> sequence_infos(const core::Geometry& geometry, const P
 // prefill's chunk has: there every head is treated as short ones are. So are scores that no query
 // changes: all rows round alike, and their number helps nothing.
 ExactWeights exact_weights(const core::Geometry& g, Reproducibility mode, bool counted) {
-  const int keys = std::max(16, 1024 / g.value_dim);
+  const int keys = planner::exact_weights_below_keys(g.value_dim);
   if (mode == Reproducibility::batch_invariant || g.scale == 0)
     return {std::numeric_limits<long long>::max(), keys};
   if (counted) return {2048, keys};
@@ -298,8 +299,14 @@ void ForwardPlan::make_family_launch(const Execution& execution) {
 }
 
 void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& problem) {
-  params_.exact_below = exact_weights(geometry, problem.options.reproducibility, false);
-  if (kernel_.compiled != nullptr) return;  // make_family_launch() brings its formula
+  const bool compiled = kernel_.compiled != nullptr;
+  if (!compiled) upload_descriptions(problem);  // make_family_launch() brings a compiled formula
+  params_.exact_below = exact_weights(geometry, problem.options.reproducibility,
+                                      !compiled && params_.mask.program.everything());
+}
+
+/// A formula as data: its range, its program and its steps, side tensors on the device.
+void ForwardPlan::upload_descriptions(const Problem& problem) {
   std::string reason;
   MaskImage mask = *mask_image(problem.options.mask.node(), reason);
   for (int i = 0; i < mask.data.program.tables_used; ++i) {
@@ -318,8 +325,6 @@ void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& 
     if (table.batch_stride != 0) table.batch_stride = table.positions;
   }
   params_.mask = mask.data;
-  params_.exact_below =
-      exact_weights(geometry, problem.options.reproducibility, params_.mask.program.everything());
   steps_ = *score_steps(problem, reason);
   params_.step_count = int(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {

@@ -78,6 +78,7 @@ class ForwardPlan final : public Prepared {
 
  private:
   void upload_formula(const core::Geometry& geometry, const Problem& problem);
+  void upload_descriptions(const Problem& problem);
   void make_family_launch(const Execution& execution);
   void upload_lengths(const Execution& execution);
   void upload_index(const TensorView& tensor, IndexArray& array);

@@ -21,7 +21,8 @@ struct Rate {
 // 2841. Estimated ones lie between their neighbours.
 
 // NVIDIA H200, 2026-11-30, commit 22f14011, bf16, `build/tilefold bench forward --set grid gqa
-// window ragged`: bench/results/2026-11-30-h200-forward.csv.
+// window ragged`. bench/results/2026-11-30-h200-forward.csv is a later run, within a tenth of them
+// but for 32768 causal, which runs at the power limit.
 constexpr Rate sm90_rates[] = {
     {64, 2303, 3024, 57, Rate::Origin::measured},
     {96, 2630, 3800, 120, Rate::Origin::estimated},
