@@ -126,8 +126,7 @@ void check_memory(const Tensors& tensors) {
 }
 
 void check_same_description(const Tensors& planned, const Tensors& given) {
-  std::array<const TensorView*, 32> before{};
-  each_tensor(planned, [&](NamedTensor named, std::size_t i) { before[i] = named.tensor; });
+  const TensorPointers before = pointers_to(planned);
   each_tensor(given, [&](NamedTensor named, std::size_t i) {
     const TensorView &a = *before[i], &b = *named.tensor;
     bool same = a.present() == b.present() && a.dtype() == b.dtype() && a.shape() == b.shape() &&

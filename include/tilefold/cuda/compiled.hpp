@@ -50,7 +50,7 @@ struct CompiledForward {
   int shared_bytes;
   /// Of the kernel's one parameter: where the first visible key of each sequence and the formula
   /// lie in it.
-  std::size_t params_bytes, first_keys_at, formula_at, formula_bytes;
+  std::size_t first_keys_at, formula_at, formula_bytes;
   /// Writes the formula with its side tensors on the device. Null functors are default ones.
   void (*write)(void* formula, const void* mask, const void* change, const SideTensors& tensors);
 };

@@ -41,11 +41,11 @@ template <class M, class C, HalfType type, int shape> struct ForwardInstance {
                 "a kernel's parameters end at 4 KB: large data belongs into side tensors");
 
   explicit ForwardInstance(const char* name) {
-    register_forward(
-        {name, &typeid(M), &typeid(C), type == HalfType::bf16 ? DType::bf16 : DType::f16, shape,
-         reinterpret_cast<const void*>(sm90::forward_kernel<Chosen>),
-         sm90::SharedPlan<Chosen>::bytes, sizeof(Params), offset_of(&Params::first_keys),
-         offset_of(&Params::formula), sizeof(Compiled), write});
+    register_forward({name, &typeid(M), &typeid(C),
+                      type == HalfType::bf16 ? DType::bf16 : DType::f16, shape,
+                      reinterpret_cast<const void*>(sm90::forward_kernel<Chosen>),
+                      sm90::SharedPlan<Chosen>::bytes, offset_of(&Params::first_keys),
+                      offset_of(&Params::formula), sizeof(Compiled), write});
   }
   template <class Member> static std::size_t offset_of(Member Params::*member) {
     const Params params{};

@@ -136,14 +136,7 @@ template <class Chosen> class Scout {
     const int last = score::smaller((tile + 1) * config.tile_keys, a.work.last_key);
     if (first >= last) return score::Truth::none;
     if constexpr (config.formula == Formula::compiled) {
-      const ForwardParams& p = params_.problem;
-      const QueryRange rows = queries_of(a.sequence, a.work);
-      const auto queries = positions_between(query_position(p, a.sequence, rows.first),
-                                             query_position(p, a.sequence, rows.last));
-      const auto keys = positions_between(key_position(p, a.sequence, first),
-                                          key_position(p, a.sequence, last - 1));
-      return params_.formula.mask.keep(queries, keys,
-                                       place_of(p, a.sequence, a.work.sequence, a.work.kv_head));
+      return mask_answer(a, queries_of(a.sequence, a.work), first, last);
     } else {
       return tile_answer(params_.problem, a.sequence, a.work, first, last);
     }
@@ -157,8 +150,10 @@ template <class Chosen> class Scout {
     if (params_.first_keys != nullptr) {
       first = params_.first_keys[a.work.sequence];
     } else {
+      const QueryRange all{0, a.sequence.query_length - 1};
       for (const int end = first + config.tile_keys; first < end;) {
-        const unsigned seen = __ballot_sync(0xffffffffu, !ask_all(a, first + lane_).no());
+        const int key = first + lane_;
+        const unsigned seen = __ballot_sync(0xffffffffu, !mask_answer(a, all, key, key + 1).no());
         first += seen == 0 ? 32 : __ffs(int(seen)) - 1;
         if (seen != 0) break;
       }
@@ -167,14 +162,14 @@ template <class Chosen> class Scout {
     if (lane_ == 0) a.values.begin = score::larger(a.values.begin, first);
     __syncwarp();
   }
-  /// Of all the sequence's queries against one key.
-  __device__ __forceinline__ score::Truth ask_all(const Assignment& a, int key) const {
+  /// What the compiled mask says of the queries against keys [first, last).
+  __device__ __forceinline__ score::Truth mask_answer(const Assignment& a, QueryRange queries,
+                                                      int first, int last) const {
     const ForwardParams& p = params_.problem;
-    const auto queries =
-        positions_between(query_position(p, a.sequence, 0),
-                          query_position(p, a.sequence, a.sequence.query_length - 1));
-    const int position = key_position(p, a.sequence, key);
-    return params_.formula.mask.keep(queries, score::Interval(position, position),
+    return params_.formula.mask.keep(positions_between(query_position(p, a.sequence, queries.first),
+                                                       query_position(p, a.sequence, queries.last)),
+                                     positions_between(key_position(p, a.sequence, first),
+                                                       key_position(p, a.sequence, last - 1)),
                                      place_of(p, a.sequence, a.work.sequence, a.work.kv_head));
   }
 
