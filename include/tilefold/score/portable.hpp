@@ -29,6 +29,8 @@ TILEFOLD_HD float log(float x) { return ::logf(x); }
 TILEFOLD_HD double log(double x) { return ::log(x); }
 TILEFOLD_HD float abs(float x) { return ::fabsf(x); }
 TILEFOLD_HD double abs(double x) { return ::fabs(x); }
+TILEFOLD_HD float floor(float x) { return ::floorf(x); }
+TILEFOLD_HD double floor(double x) { return ::floor(x); }
 #else
 TILEFOLD_HD float tanh(float x) { return __builtin_tanhf(x); }
 TILEFOLD_HD double tanh(double x) { return __builtin_tanh(x); }
@@ -38,6 +40,8 @@ TILEFOLD_HD float log(float x) { return __builtin_logf(x); }
 TILEFOLD_HD double log(double x) { return __builtin_log(x); }
 TILEFOLD_HD float abs(float x) { return __builtin_fabsf(x); }
 TILEFOLD_HD double abs(double x) { return __builtin_fabs(x); }
+TILEFOLD_HD float floor(float x) { return __builtin_floorf(x); }
+TILEFOLD_HD double floor(double x) { return __builtin_floor(x); }
 #endif
 TILEFOLD_HD constexpr int abs(int x) { return x < 0 ? -x : x; }
 

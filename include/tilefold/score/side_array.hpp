@@ -1,0 +1,149 @@
+// A side tensor of a formula that was built at run time: any shape of up to four axes, read at
+// integer indices, or at intervals of them through the least and largest value of cells.
+//
+//   int id = documents.at(batch, k);                       // an element
+//   Interval ids = documents.at(Interval(batch), keys);    // bounds of all that a tile may read
+//
+// Indices outside an axis read its nearest entry: no element outside the tensor is ever read.
+// Cells: level n joins 8^n neighbours along every blocked axis (those that queries or keys index;
+// the others, batch and head say, keep their own entries). An interval reads the finest level of
+// which it meets few cells, so that a question costs the same however large it is.
+#pragma once
+
+#include "tilefold/score/lookup.hpp"
+#include "tilefold/score/span.hpp"
+
+namespace tilefold::score {
+
+/// What intervals read of a tensor of T.
+template <class T> struct BoundsOf;
+template <> struct BoundsOf<int> {
+  using Type = Interval;
+  TILEFOLD_HD static constexpr Interval of(int low, int high) { return {low, high}; }
+  TILEFOLD_HD static constexpr Interval unknown() { return {-2147483647 - 1, 2147483647}; }
+};
+template <> struct BoundsOf<float> {
+  using Type = Span;
+  /// A cell that holds NaN has NaN bounds.
+  TILEFOLD_HD static constexpr Span of(float low, float high) { return Span{low, high}.known(); }
+  TILEFOLD_HD static constexpr Span unknown() { return Span::anything(); }
+};
+
+template <class T> struct SideArray {
+  static constexpr int max_rank = 4, max_levels = 10;
+  static constexpr int fan_bits = 3;    // 8 cells of a level make one of the next
+  static constexpr int most_cells = 3;  // of one axis, read for one interval
+  using Bounds = typename BoundsOf<T>::Type;
+
+  const T* values;              ///< null where they lie on another device: nothing is known
+  const T *low, *high;          ///< of the cells, level by level, the last axis fastest
+  long long stride[max_rank];   ///< of `values`
+  long long begin[max_levels];  ///< of level 1, 2, ... in `low` and `high`
+  int size[max_rank];
+  int rank, levels;
+  unsigned blocked;  ///< bit a: axis a has cells of several entries
+
+  TILEFOLD_HD constexpr bool is_blocked(int axis) const { return (blocked >> axis & 1u) != 0; }
+  TILEFOLD_HD constexpr int shift(int axis, int level) const {
+    return is_blocked(axis) ? fan_bits * level : 0;
+  }
+  /// Cells of `axis` at `level`; level 0 are the elements.
+  TILEFOLD_HD constexpr int cells(int axis, int level) const {
+    return ((size[axis] - 1) >> shift(axis, level)) + 1;
+  }
+  TILEFOLD_HD constexpr int held(int axis, int index) const {
+    return index < 0 ? 0 : index >= size[axis] ? size[axis] - 1 : index;
+  }
+
+  TILEFOLD_HD T at(int a) const { return values[held(0, a) * stride[0]]; }
+  TILEFOLD_HD T at(int a, int b) const {
+    return values[held(0, a) * stride[0] + held(1, b) * stride[1]];
+  }
+  TILEFOLD_HD T at(int a, int b, int c) const {
+    return values[held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2]];
+  }
+  TILEFOLD_HD T at(int a, int b, int c, int d) const {
+    return values[held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2] +
+                  held(3, d) * stride[3]];
+  }
+
+  /// Of a padded copy, whose last axis is contiguous.
+  TILEFOLD_HD T at(Position a) const { return padded_element(values, a, size[0]); }
+  TILEFOLD_HD T at(int a, Position b) const {
+    return padded_element(values + held(0, a) * stride[0], b, size[1]);
+  }
+  TILEFOLD_HD T at(int a, int b, Position c) const {
+    return padded_element(values + held(0, a) * stride[0] + held(1, b) * stride[1], c, size[2]);
+  }
+  TILEFOLD_HD T at(int a, int b, int c, Position d) const {
+    return padded_element(
+        values + held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2], d,
+        size[3]);
+  }
+
+  TILEFOLD_HD Bounds at(Interval a) const { return within({a, 0, 0, 0}); }
+  TILEFOLD_HD Bounds at(Interval a, Interval b) const { return within({a, b, 0, 0}); }
+  TILEFOLD_HD Bounds at(Interval a, Interval b, Interval c) const { return within({a, b, c, 0}); }
+  TILEFOLD_HD Bounds at(Interval a, Interval b, Interval c, Interval d) const {
+    return within({a, b, c, d});
+  }
+
+ private:
+  struct Box {
+    Interval axis[max_rank];
+  };
+  TILEFOLD_HD Bounds within(Box box) const {
+    if (values == nullptr) return BoundsOf<T>::unknown();
+    for (int a = 0; a < rank; ++a)
+      box.axis[a] = {held(a, box.axis[a].low), held(a, box.axis[a].high)};
+    int level = 0;
+    while (level <= levels && !few_cells(box, level)) ++level;
+    if (level > levels) return BoundsOf<T>::unknown();
+    return joined(box, level);
+  }
+  TILEFOLD_HD bool few_cells(const Box& box, int level) const {
+    bool few = true;
+    for (int a = 0; a < rank; ++a)
+      few = few && (box.axis[a].high >> shift(a, level)) - (box.axis[a].low >> shift(a, level)) <
+                       most_cells;
+    return few;
+  }
+  /// Of at most most_cells^rank cells, one after the other.
+  TILEFOLD_HD Bounds joined(const Box& box, int level) const {
+    int first[max_rank], count[max_rank], all = 1;
+    for (int a = 0; a < rank; ++a) {
+      first[a] = box.axis[a].low >> shift(a, level);
+      count[a] = (box.axis[a].high >> shift(a, level)) - first[a] + 1;
+      all *= count[a];
+    }
+    Bounds bounds = BoundsOf<T>::unknown();
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int i = 0; i < all; ++i) {
+      int rest = i;
+      long long element = 0, cell = 0;
+      for (int a = rank - 1; a >= 0; --a) {
+        element += (first[a] + rest % count[a]) * stride[a];
+        rest /= count[a];
+      }
+      if (level > 0) {
+        rest = i;
+        long long row = 1;
+        for (int a = rank - 1; a >= 0; --a) {
+          cell += (first[a] + rest % count[a]) * row;
+          row *= cells(a, level);
+          rest /= count[a];
+        }
+        cell += begin[level - 1];
+      }
+      const T l = level == 0 ? values[element] : low[cell];
+      const T h = level == 0 ? values[element] : high[cell];
+      const Bounds one = BoundsOf<T>::of(l, h);
+      bounds = i == 0 ? one : hull(bounds, one);
+    }
+    return bounds;
+  }
+};
+
+}  // namespace tilefold::score

@@ -1,0 +1,37 @@
+// Programs as the masks and score changes of a problem.
+#pragma once
+
+#include "score/program/bound_program.hpp"
+#include "tilefold/formula.hpp"
+
+namespace tilefold::score {
+
+class ProgramMask final : public MaskNode {
+ public:
+  explicit ProgramMask(ScoreProgram program) : program_(std::move(program)) {}
+  void keep(const TilePositions& tile, unsigned char* flags, int row) const override;
+  Truth classify(Interval queries, Interval keys, const Place& place) const override;
+  std::string text() const override;
+  void require_fit(const Extent& extent) const override;
+  const BoundProgram& program() const { return program_; }
+
+ private:
+  BoundProgram program_;
+};
+
+class ProgramChange final : public ScoreNode {
+ public:
+  explicit ProgramChange(ScoreProgram program) : program_(std::move(program)) {}
+  void change(const TilePositions& tile, float* scores, int row) const override;
+  void change(const TilePositions& tile, double* scores, int row) const override;
+  void differentiate(const TilePositions& tile, double* scores, double* slopes,
+                     int row) const override;
+  std::string text() const override;
+  void require_fit(const Extent& extent) const override;
+  const BoundProgram& program() const { return program_; }
+
+ private:
+  BoundProgram program_;
+};
+
+}  // namespace tilefold::score
