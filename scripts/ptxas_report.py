@@ -15,7 +15,7 @@ SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 USED = re.compile(r"Used (\d+) registers")
 STATIC_SHARED = re.compile(r"(\d+) bytes smem")
 ADVISORY = re.compile(r"\(?\bC75\d\d\b.*")
-CPU = re.compile(r"tilefold: ([\d.]+) CPU seconds, (\S+)")
+CPU = re.compile(r"tilefold: ([\d.]+) CPU seconds, (?:reference ([\d.]+), )?(\S+)")
 
 
 @dataclasses.dataclass
@@ -39,7 +39,9 @@ class Unit:
     advisories: list = dataclasses.field(default_factory=list)
     called: list = dataclasses.field(default_factory=list)  # (symbol, spills) of functions not inlined
     cpu_seconds: float = -1.0
+    reference_seconds: float = 0.0  # of scripts/compile_clock.py beside it; 0: unknown
     day: str = ""
+    command: list = dataclasses.field(default_factory=list)  # the compile, without launchers
 
 
 class NoReport(Exception):
@@ -66,7 +68,8 @@ def parse(text, unit):
             if shared := STATIC_SHARED.search(line):
                 kernel.static_shared = int(shared.group(1))
         elif match := CPU.search(line):
-            unit.cpu_seconds, unit.day = float(match.group(1)), match.group(2)
+            unit.cpu_seconds, unit.day = float(match.group(1)), match.group(3)
+            unit.reference_seconds = float(match.group(2) or 0)
         if match := ADVISORY.search(line):
             unit.advisories.append(match.group(0))
     return unit
@@ -88,13 +91,14 @@ def commands(build):
 def read_units(build, targets):
     """Units of these targets, in the build's order. Raises NoReport."""
     units = []
-    for target, source, target_object, _ in commands(build):
+    for target, source, target_object, words in commands(build):
         if target not in targets:
             continue
         report = Path(str(target_object) + ".ptxas")
         if not report.exists():
             raise NoReport(f"{report} is missing: build target {target} first (with python3 present)")
-        units.append(parse(report.read_text(), Unit(Path(source).name, target, source)))
+        unit = Unit(Path(source).name, target, source, command=words)
+        units.append(parse(report.read_text(), unit))
     return units
 
 

@@ -50,7 +50,6 @@ if ! grep -qs tilefold_kernels_100a build/build.ninja; then
 fi
 cmake --build "$folder" --target tilefold_kernels tilefold_rungs tilefold_kernels_100a kernel_listing
 NVCC=$nvcc tests/cuda/kernel_budgets_test.py RealCompiler
-# Twice the limits: CI's machines are slow, and do other things too.
-scripts/kernel_table.py --build "$folder" --slack 2
+scripts/kernel_table.py --build "$folder"
 scripts/kernel_budgets.py --build "$folder"
 scripts/sass_check.py --build "$folder"
