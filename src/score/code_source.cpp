@@ -16,7 +16,7 @@ template <class Functor> class BuiltIn final : public CodeSource {
   FormulaCode code() const override {
     return {{}, std::string("::tilefold::score::") + type_, sizeof(Functor), alignof(Functor)};
   }
-  void write_arguments(void* bytes, const SideTensors& tensors) const override {
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     Functor copy = functor_;
     visit_side_tensors(copy, tensors);
     std::memcpy(bytes, &copy, sizeof copy);
@@ -37,7 +37,7 @@ class BiasCode final : public CodeSource {
   FormulaCode code() const override {
     return {{}, "::tilefold::score::AdditiveBias", sizeof(AdditiveBias), alignof(AdditiveBias)};
   }
-  void write_arguments(void* bytes, const SideTensors& tensors) const override {
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     AdditiveBias functor{bias_.as<float>(), bias_.stride(0), bias_.stride(1), bias_.stride(2)};
     long long last = 0;
     for (int axis = 0; axis < bias_.rank(); ++axis)
@@ -68,7 +68,7 @@ class Pair final : public CodeSource {
     return {text, "Joined", rounded_up(rounded_up(a.size, b.alignment) + b.size, alignment),
             alignment};
   }
-  void write_arguments(void* bytes, const SideTensors& tensors) const override {
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     const std::size_t second_at = rounded_up(first_->code().size, second_->code().alignment);
     first_->write_arguments(bytes, tensors);
     second_->write_arguments(static_cast<unsigned char*>(bytes) + second_at, tensors);
@@ -99,7 +99,7 @@ class Negated final : public CodeSource {
     code.type = "Joined";
     return code;
   }
-  void write_arguments(void* bytes, const SideTensors& tensors) const override {
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     inner_->write_arguments(bytes, tensors);
   }
 

@@ -8,7 +8,7 @@
 //       Place
 //                at) const { ... } };", "Dilated", sizeof(int), alignof(int)};
 //     }
-//     void write_arguments(void* bytes, const SideTensors&) const override {
+//     void write_arguments(void* bytes, const DeviceCopies&) const override {
 //       std::memcpy(bytes, &step_, sizeof step_);
 //     }
 //   };
@@ -34,9 +34,9 @@ struct FormulaCode {
 
 /// Makes a device's copies of what a functor reads, and puts their addresses in its place; as
 /// score::visit_side_tensors() asks it to.
-class SideTensors {
+class DeviceCopies {
  public:
-  virtual ~SideTensors() = default;
+  virtual ~DeviceCopies() = default;
   /// [batch, positions], or one row for all sequences.
   virtual void operator()(Lookup& lookup) const = 0;
   virtual void operator()(Table& table) const = 0;
@@ -53,7 +53,7 @@ class CodeSource {
   virtual FormulaCode code() const = 0;
   /// Writes the functor, `code().size` bytes, its side tensors where `tensors` puts them. Bytes of
   /// padding may stay as they are.
-  virtual void write_arguments(void* bytes, const SideTensors& tensors) const = 0;
+  virtual void write_arguments(void* bytes, const DeviceCopies& tensors) const = 0;
 };
 
 /// The code of a mask or a score change: a node's own, a built-in's, or both joined. Null pointers
