@@ -29,7 +29,8 @@ class Copies final : public score::DeviceCopies {
 };
 
 std::string no_text(const char* argument, const std::string& formula) {
-  return fmt::format("{} ({}) holds a C++ functor, of which NVRTC has no text", argument, formula);
+  return fmt::format("{} ({}) has a part without text for NVRTC: a C++ functor, or additive_bias",
+                     argument, formula);
 }
 
 }  // namespace
