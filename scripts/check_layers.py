@@ -6,6 +6,8 @@ Dependencies point one way, downwards:
     apps bench > front > cpu cuda > plan > score core reference
         > include/tilefold > include/tilefold/score
 
+and inside cuda: launch > jit > runtime.
+
 tests may include everything. Prints one line a breach (file:line: what, and what it
 must be) and exits with 1 if there is any.
 """
@@ -19,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Layer of a folder -> the folders that it may include, besides itself.
 BASE = {"include/tilefold", "include/tilefold/score"}
+CUDA = {"src/cuda", "src/cuda/jit", "src/cuda/runtime"}
 LOWEST = BASE | {"src/core", "src/score", "src/reference"}
 MAY_INCLUDE = {
     "include/tilefold/score": set(),
@@ -29,12 +32,16 @@ MAY_INCLUDE = {
     "src/reference": LOWEST,
     "src/plan": LOWEST,
     "src/cpu": LOWEST | {"src/plan"},
-    "src/cuda": LOWEST | {"src/plan", "include/tilefold/cuda"},
+    "src/cuda/runtime": LOWEST | {"src/cuda"},  # of src/cuda what kernels read
+    "src/cuda/jit": LOWEST | {"src/cuda", "src/cuda/runtime"},  # likewise
+    "src/cuda": LOWEST | CUDA | {"src/plan", "include/tilefold/cuda"},
     "src/front": LOWEST | {"src/plan", "src/cpu", "src/cuda"},
-    "apps": LOWEST | {"src/plan", "src/cpu", "src/cuda", "src/front", "tests", "bench"},
-    "bench": LOWEST | {"src/plan", "src/cpu", "src/cuda", "src/front", "tests"},
+    "apps": LOWEST | CUDA | {"src/plan", "src/cpu", "src/front", "tests", "bench"},
+    "bench": LOWEST | CUDA | {"src/plan", "src/cpu", "src/front", "tests"},
     "examples": BASE | {"include/tilefold/cuda"},
 }
+# These include of src/cuda only what kernels read: a door, and what stands below the launches.
+OF_KERNELS_ONLY = {"include/tilefold/cuda", "src/cuda/jit", "src/cuda/runtime"}
 # apps and bench share the tests' one case list, and nothing else of the tests.
 SHARED_TESTS = "tests/support/"
 
@@ -114,8 +121,8 @@ def include_breach(path, quote, name):
     if target.startswith("tests/"):
         shares = "tests" in MAY_INCLUDE[layer] and target.startswith(SHARED_TESTS)
         return None if shares else "only tests, and apps and bench for tests/support, include tests"
-    if layer == "include/tilefold/cuda" and target_layer == "src/cuda" and not KERNEL_VISIBLE.fullmatch(target):
-        return "of src/cuda the door includes what kernels read: KERNEL_VISIBLE in scripts/check_layers.py"
+    if layer in OF_KERNELS_ONLY and target_layer == "src/cuda" and not KERNEL_VISIBLE.fullmatch(target):
+        return f"of src/cuda {layer} includes what kernels read: KERNEL_VISIBLE in scripts/check_layers.py"
     if target_layer != layer and target_layer not in MAY_INCLUDE[layer]:
         return f"{layer} must not include {target_layer}: dependencies point downwards"
     return None
@@ -168,6 +175,11 @@ KNOWN = [
     ("src/cuda/kernels/x.cuh", '"tilefold/dtype.hpp"', True),
     ("src/cuda/kernels/x.cuh", '"cuda/launch/forward_kernel.hpp"', True),
     ("src/cuda/launch/x.cpp", '"cuda/kernels/sm80/registry.hpp"', False),
+    ("src/cuda/launch/x.cpp", '"cuda/jit/cache.hpp"', False),
+    ("src/cuda/jit/x.cpp", '"cuda/kernels/sm90/forward/registry.hpp"', False),
+    ("src/cuda/jit/x.cpp", '"cuda/runtime/check.hpp"', False),
+    ("src/cuda/jit/x.cpp", '"cuda/launch/forward_kernel.hpp"', True),
+    ("src/cuda/runtime/x.cpp", '"cuda/jit/cache.hpp"', True),
     ("src/cuda/launch/x.cuh", "<string>", False),
     ("apps/tilefold/x.cpp", "<CLI/CLI.hpp>", False),
     ("tests/cpu/x.cpp", '"cpu/backend.hpp"', False),

@@ -28,6 +28,7 @@ struct Family {
 std::vector<Family> families() {
   return {{"sm90", sm90_kernels(), 0},
           {"compiled", compiled_kernels(), 0},
+          {"nvrtc", run_time_kernels(), 0},
           {"sm80", sm80_kernels(), 0},
           {"any", any_kernels(), 3}};
 }
@@ -248,6 +249,11 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
     throw Error(ErrorCode::unsupported, "the problem has " + std::to_string(schedule.items()) +
                                             " tiles of rows: one launch takes at most 2147483647");
   return schedule;
+}
+
+std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem) {
+  const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
+  return kernel.at_run_time ? compile_formula(kernel, problem) : nullptr;
 }
 
 std::size_t workspace_bytes(const Execution& execution) {

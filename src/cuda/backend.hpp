@@ -46,11 +46,22 @@ void require_device(Device device);
 planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index,
                                 const Problem& problem);
 
+/// A kernel that was compiled for one problem's formula.
+struct RunTimeKernel;
+/// Compiles it, or finds it compiled; null where the kernel of this index needs no compilation.
+/// Throws Error(invalid_argument), with the formula's errors, where it does not compile. Needs no
+/// device.
+std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem);
+/// "sm90 forward compiled at run time by NVRTC 13.0, 1.2 s"; from the cache; or what else explain()
+/// tells of it.
+std::string origin_of(const RunTimeKernel& kernel);
+
 struct Execution {
   const core::Geometry& geometry;
   const planner::Schedule& schedule;
   const Problem& problem;
   int kernel_index;
+  const RunTimeKernel* run_time = nullptr;  // of compile_formula(); outlives what is prepared
 };
 
 /// Bytes of device memory that one run needs: parts of split rows, lengths read on the device.

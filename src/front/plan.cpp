@@ -47,11 +47,14 @@ struct Plan::State {
   int threads = 1;       // CPU backend
   std::size_t workspace_bytes = 0;
   OwnedMemory workspace;
+  std::shared_ptr<const cuda::RunTimeKernel> run_time;  // where plan() compiled the formula
   std::shared_ptr<cuda::Prepared> prepared;
 
   const planner::Candidate& kernel() const { return all_kernels()[std::size_t(kernel_index)]; }
   bool on_cuda() const { return cuda_index >= 0; }
-  cuda::Execution on_device() const { return {geometry, schedule, problem, cuda_index}; }
+  cuda::Execution on_device() const {
+    return {geometry, schedule, problem, cuda_index, run_time.get()};
+  }
   void make_cpu_schedule();
   void make_cuda_schedule();
   void check_workspace(const Workspace& given) const;
@@ -65,6 +68,7 @@ struct Plan::State {
     planner::Explanation e =
         planner::explain(all_kernels(), kernel_index, geometry, problem, schedule, machine());
     e.workspace_bytes = workspace_bytes;
+    if (run_time) e.compilation = cuda::origin_of(*run_time);
     return e;
   }
 };
@@ -90,6 +94,7 @@ planner::Machine Plan::State::machine() const {
 }
 
 void Plan::State::make_cuda_schedule() {
+  run_time = cuda::compile_formula(cuda_index, problem);
   schedule = cuda::make_schedule(geometry, cuda_index, problem);
   workspace_bytes = cuda::workspace_bytes(on_device());
 }

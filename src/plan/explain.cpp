@@ -290,6 +290,7 @@ std::string cpu_roofs_text(const Explanation& e) {
 
 std::string to_text(const Explanation& e) {
   std::string text = fmt::format("kernel     {} ({})\n", e.kernel, e.instructions);
+  if (!e.compilation.empty()) text += fmt::format("compiled   {}\n", e.compilation);
   text += fmt::format("problem    {}\n", e.problem);
   text += fmt::format("layout     {}\n", e.layout);
   text += fmt::format("mask       {}\n", e.mask);
@@ -308,6 +309,7 @@ std::string to_json(const Explanation& e) {
   nlohmann::ordered_json json;
   json["kernel"] = e.kernel;
   json["instructions"] = e.instructions;
+  if (!e.compilation.empty()) json["compilation"] = e.compilation;
   json["problem"] = e.problem;
   json["layout"] = e.layout;
   json["mask"] = e.mask;

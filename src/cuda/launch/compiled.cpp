@@ -78,13 +78,16 @@ sm90::ForwardConfig config_of(const CompiledForward& kernel) {
 std::optional<std::string> formula_refusal(const CompiledForward& kernel,
                                            const core::Geometry& geometry, const Problem& problem) {
   if (!has_types(kernel, problem)) return "it is compiled for another formula, " + kernel.name;
+  return beside_refusal(geometry, problem, *kernel.change != typeid(score::Unchanged));
+}
+
+std::optional<std::string> beside_refusal(const core::Geometry& geometry, const Problem& problem,
+                                          bool changed) {
   const Tensors& t = problem.tensors;
   if (problem.options.softcap || t.alibi_slopes.present() || t.bias.present())
     return "softcap, ALiBi slopes and a bias stand beside the formula: they belong into its type";
   if (geometry.query_stride != 1 || geometry.key_stride != 1) return "its positions are one apart";
-  if (kernel.change != nullptr && *kernel.change == typeid(score::Unchanged))
-    return scale_refusal(geometry.scale);
-  return std::nullopt;
+  return changed ? std::nullopt : scale_refusal(geometry.scale);
 }
 
 bool formula_is_compiled(const Problem& problem) {

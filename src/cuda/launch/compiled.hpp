@@ -24,6 +24,10 @@ sm90::ForwardConfig config_of(const CompiledForward& kernel);
 /// Whether the problem's mask and score change have the kernel's types; why not, where they do not.
 std::optional<std::string> formula_refusal(const CompiledForward& kernel,
                                            const core::Geometry& geometry, const Problem& problem);
+/// The same of a formula that needs no types: what stands beside it, and a scale that changes no
+/// order. `changed`: it has a score change.
+std::optional<std::string> beside_refusal(const core::Geometry& geometry, const Problem& problem,
+                                          bool changed);
 /// Whether a kernel is registered for the types of the problem's formula.
 bool formula_is_compiled(const Problem& problem);
 

@@ -17,6 +17,7 @@ namespace tilefold::cuda {
 
 struct ForwardKernel;
 struct CompiledForward;
+struct RunTimeKernel;
 
 /// A prepared plan, as a family that launches its kernels itself is told of it.
 struct LaunchPlan {
@@ -65,7 +66,9 @@ struct ForwardKernel {
   int counters = 0;                           // of 4 bytes, zero before and after a run
   int blocks_a_multiprocessor = 2;            // at work at once
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
-  double packed_cycles = 0;                   // more an item whose rows hold several heads
+  /// Compiled by plan() for the problem's formula (run_time.hpp): `function` is null here.
+  bool at_run_time = false;
+  double packed_cycles = 0;  // more an item whose rows hold several heads
   /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
   planner::KernelCost (*cost)(const ForwardKernel& kernel,
                               const core::Geometry& geometry) = nullptr;
@@ -77,5 +80,12 @@ std::span<const ForwardKernel> any_kernels();
 std::span<const ForwardKernel> sm80_kernels();
 /// For formulas of a program's own (tilefold/cuda/instantiate.cuh).
 std::span<const ForwardKernel> compiled_kernels();
+/// For formulas that come as text.
+std::span<const ForwardKernel> run_time_kernels();
+
+/// The kernel of a row that is compiled at run time, for the problem's formula. Throws
+/// Error(invalid_argument) where it does not compile.
+std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel,
+                                                     const Problem& problem);
 
 }  // namespace tilefold::cuda

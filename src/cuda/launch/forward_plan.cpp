@@ -5,6 +5,7 @@
 
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/run_time.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "plan/exact_weights.hpp"
@@ -221,8 +222,23 @@ ForwardParams describe_problem(const core::Geometry& g, const planner::Schedule&
   return p;
 }
 
+namespace {
+
+/// A row of the table, bound to the plan's own function where that was compiled at run time.
+ForwardKernel bound(ForwardKernel kernel, const RunTimeKernel* run_time,
+                    const jit::Module* module) {
+  if (run_time == nullptr) return kernel;
+  kernel.function = module->function();
+  kernel.compiled = &run_time->row;
+  return kernel;
+}
+
+}  // namespace
+
 ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel)
-    : kernel_(kernel),
+    : module_(execution.run_time == nullptr ? nullptr : jit::load(execution.run_time->code.cubin)),
+      kernel_(bound(kernel, execution.run_time, module_.get())),
+      run_time_(execution.run_time),
       device_(execution.problem.tensors.query.device().index),
       layout_(execution.geometry, execution.schedule, kernel.counters) {
   const CurrentDevice current(device_);
@@ -239,9 +255,9 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   // A kernel with an order of its own counts from the schedule's.
   if (kernel.family_launch == nullptr)
     interleave_runs(g, params_.pack, params_.mask.range, params_.shape);
-  shared_bytes_ = kernel.compiled == nullptr ? kernel.shared_bytes(g.head_dim, g.value_dim)
-                                             : kernel.compiled->shared_bytes;
-  allow_shared(kernel.function, shared_bytes_);
+  shared_bytes_ = kernel_.compiled == nullptr ? kernel_.shared_bytes(g.head_dim, g.value_dim)
+                                              : kernel_.compiled->shared_bytes;
+  allow_shared(kernel_.function, shared_bytes_);
   if (kernel.family_launch != nullptr) make_family_launch(execution);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
@@ -285,7 +301,9 @@ void ForwardPlan::make_family_launch(const Execution& execution) {
   const int* first_keys = nullptr;
   bool rising = false;
   if (kernel_.compiled != nullptr) {
-    formula = formula_image(*kernel_.compiled, execution.problem, PlanTensors(g, buffers_));
+    const PlanTensors tensors(g, buffers_);
+    formula = run_time_ != nullptr ? formula_image(*run_time_, tensors)
+                                   : formula_image(*kernel_.compiled, execution.problem, tensors);
     if (!g.lengths_on_device) {
       const score::MaskNode* mask = execution.problem.options.mask.node();
       rising = rises(g, kernel_.candidate.tile, mask);

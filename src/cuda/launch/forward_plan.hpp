@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/backend.hpp"
+#include "cuda/jit/module.hpp"
 #include "cuda/kernels/clear_rows.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/length_sources.hpp"
@@ -84,7 +85,10 @@ class ForwardPlan final : public Prepared {
   void upload_index(const TensorView& tensor, IndexArray& array);
   template <class T> T* keep(const std::vector<T>& elements);
 
-  const ForwardKernel& kernel_;
+  std::shared_ptr<const jit::Module>
+      module_;            // of a kernel compiled at run time; outlives launches
+  ForwardKernel kernel_;  // with that kernel's function
+  const RunTimeKernel* run_time_;
   int device_;
   WorkspaceLayout layout_;
   std::vector<DeviceBuffer> buffers_;

@@ -14,6 +14,7 @@
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/kernel_costs.hpp"
+#include "cuda/launch/run_time.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
@@ -106,6 +107,7 @@ std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geom
   if (auto reason = device_refusal(problem)) return reason;
   if (auto reason = type_refusal(c.type, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
+  if (kernel.at_run_time) return run_time_refusal(geometry, problem);
   if (kernel.compiled != nullptr) return formula_refusal(*kernel.compiled, geometry, problem);
   return formula_refusal(c, geometry, problem);
 }
@@ -305,6 +307,22 @@ ForwardKernel compiled_row(const CompiledRow& of) {
   return kernel;
 }
 
+/// The rows of the formulas' tiles, without a function: of a type after the other.
+std::vector<CompiledRow> run_time_rows() {
+  std::vector<CompiledRow> rows;
+  for (const HalfType type : {HalfType::bf16, HalfType::f16})
+    for (int shape = 0; shape < sm90::shapes; ++shape) {
+      CompiledRow row{};
+      row.kernel.dtype = dtype_of(type);
+      row.kernel.shape = shape;
+      const ForwardConfig c = config_of(row.kernel);
+      row.name = kernel_name("sm90", type, c.head_dim, c.value_dim) + " " +
+                 std::to_string(c.tile_rows()) + "x" + std::to_string(c.tile_keys) + " nvrtc";
+      rows.push_back(std::move(row));
+    }
+  return rows;
+}
+
 template <int... index>
 std::array<ForwardKernel, sizeof...(index)> rows(std::integer_sequence<int, index...>) {
   return {registry_row<index>()...};
@@ -317,6 +335,19 @@ std::span<const ForwardKernel> compiled_kernels() {
     std::vector<ForwardKernel> rows;
     for (const CompiledRow& of : compiled_rows()) rows.push_back(compiled_row(of));
     return rows;
+  }();
+  return table;
+}
+
+std::span<const ForwardKernel> run_time_kernels() {
+  static const std::vector<CompiledRow> rows = run_time_rows();
+  static const std::vector<ForwardKernel> table = [] {
+    std::vector<ForwardKernel> all;
+    for (const CompiledRow& of : rows) {
+      all.push_back(compiled_row(of));
+      all.back().at_run_time = true;
+    }
+    return all;
   }();
   return table;
 }

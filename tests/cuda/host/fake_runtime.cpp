@@ -142,6 +142,23 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
   return cudaSuccess;
 }
 
+// A library is its code, a kernel its library.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
+                                unsigned, cudaLibraryOption*, void**, unsigned) {
+  ++fake_runtime().calls.libraries_loaded;
+  *library = static_cast<cudaLibrary_t>(const_cast<void*>(code));
+  return cudaSuccess;
+}
+cudaError_t cudaLibraryUnload(cudaLibrary_t) {
+  ++fake_runtime().calls.libraries_unloaded;
+  return cudaSuccess;
+}
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
+  fake_runtime().kernel_name = name;
+  *kernel = reinterpret_cast<cudaKernel_t>(library);
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = tilefold::testing::devices;
   return cudaSuccess;

@@ -1,0 +1,99 @@
+#include "cuda/launch/run_time.hpp"
+
+#include <fmt/format.h>
+
+#include "cuda/launch/compiled.hpp"
+#include "tilefold/error.hpp"
+
+namespace tilefold::cuda {
+
+namespace {
+
+/// What a node of a formula asks for, from what a plan copies with.
+class Copies final : public score::DeviceCopies {
+ public:
+  explicit Copies(const SideTensors& tensors) : tensors_(tensors) {}
+  void operator()(score::Lookup& lookup) const override { tensors_(lookup); }
+  void operator()(score::Table& table) const override { tensors_(table); }
+  void operator()(const float*& elements, long long count) const override {
+    tensors_(elements, count);
+  }
+  void operator()(const int*& elements, long long count) const override {
+    tensors_(elements, count);
+  }
+  int batch() const override { return tensors_.batch(); }
+  int query_heads() const override { return tensors_.query_heads(); }
+
+ private:
+  const SideTensors& tensors_;
+};
+
+std::string no_text(const char* argument, const std::string& formula) {
+  return fmt::format("{} ({}) has a part without text for NVRTC: a C++ functor, or additive_bias",
+                     argument, formula);
+}
+
+}  // namespace
+
+std::optional<std::string> run_time_refusal(const core::Geometry& geometry,
+                                            const Problem& problem) {
+  const Options& o = problem.options;
+  if (!score::has_code(o.mask.node()) && !score::has_code(o.score.node()))
+    return "NVRTC compiles formulas that come as text: this one does not";
+  if (score::code_of(o.mask.node()) == nullptr) return no_text("options.mask", o.mask.text());
+  if (score::code_of(o.score.node()) == nullptr) return no_text("options.score", o.score.text());
+  if (auto reason = beside_refusal(geometry, problem, o.score.node() != nullptr)) return reason;
+  if (!jit::nvrtc().found()) return jit::nvrtc().absence();
+  return std::nullopt;
+}
+
+std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel,
+                                                     const Problem& problem) {
+  auto made = std::make_shared<RunTimeKernel>();
+  made->mask = score::code_of(problem.options.mask.node());
+  made->change = score::code_of(problem.options.score.node());
+  const CompiledForward& row = *kernel.compiled;
+  made->code = jit::compile_forward(
+      {made->mask->code(), made->change->code(), config_of(row).type, row.shape}, jit::nvrtc(),
+      jit::KernelCache::of_process());
+  made->row = row;
+  made->row.shared_bytes = made->code.shared_bytes;
+  made->row.first_keys_at = made->code.first_keys_at;
+  made->row.formula_at = made->code.formula_at;
+  made->row.formula_bytes = made->code.formula_bytes;
+  if (made->row.formula_at + made->row.formula_bytes > CompiledForward::most_params_bytes)
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the formula has {} bytes of arguments: a kernel's parameters end at 4 "
+                            "KB, large data belongs into side tensors",
+                            made->row.formula_bytes));
+  return made;
+}
+
+std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const SideTensors& tensors) {
+  std::vector<unsigned char> bytes(kernel.row.formula_bytes);
+  const Copies copies(tensors);
+  kernel.mask->write_arguments(bytes.data(), copies);
+  kernel.change->write_arguments(bytes.data() + kernel.code.change_at, copies);
+  return bytes;
+}
+
+std::string origin_of(const RunTimeKernel& kernel) {
+  const jit::JitForward& code = kernel.code;
+  std::string text;
+  switch (code.origin) {
+    case jit::Origin::compiled:
+      text = fmt::format("sm90 forward compiled at run time by NVRTC {}, {:.1f} s",
+                         jit::nvrtc().version(), code.seconds);
+      break;
+    case jit::Origin::memory: text = "sm90 forward compiled earlier by this process"; break;
+    case jit::Origin::disk:
+      text = "sm90 forward from the disk cache, " +
+             jit::KernelCache::of_process().disk().settings().directory;
+      break;
+  }
+  const int spilled = jit::spilled_bytes(code.cubin->report);
+  return spilled > 0 ? fmt::format("{}; {} bytes of registers spilled a thread", text, spilled)
+                     : text;
+}
+
+}  // namespace tilefold::cuda

@@ -1,0 +1,127 @@
+// Laws of kernels compiled at run time that need no device: one library for all plans of a kernel,
+// gone with the last; and a launch whose parameter holds the formula's arguments, side tensors on
+// the device, where the kernel reads them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "cuda/formula_compiler.hpp"
+#include "cuda/host/fake_runtime.hpp"
+#include "cuda/jit/forward_layout.hpp"
+#include "cuda/kernels/sm90/forward/params.hpp"
+#include "cuda/kernels/sm90/forward/registry.hpp"
+#include "support/text_formula.hpp"
+#include "tilefold/plan.hpp"
+
+namespace tilefold::testing {
+namespace {
+
+using cuda::sm90::KernelParams;
+using score::as_text::Dilated;
+using score::as_text::Dilated_text;
+using score::as_text::SameDocument;
+using score::as_text::SameDocument_text;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t batch = 2, length = 512, heads = 4, dim = 64;
+constexpr int bf16_64 = 0;  // row of the table of tiles
+
+Problem dense(const Mask& mask) {
+  Problem problem;
+  Tensors& t = problem.tensors;
+  const Extents shape{batch, length, heads, dim};
+  const Device device = Device::cuda(0);
+  t.query = TensorView(device_memory(0, 0), DType::bf16, shape, device);
+  t.key = TensorView(device_memory(0, 1), DType::bf16, shape, device);
+  t.value = TensorView(device_memory(0, 2), DType::bf16, shape, device);
+  t.out = OutputView(device_memory(0, 3), DType::bf16, shape, device);
+  problem.options.mask = mask;
+  return problem;
+}
+Mask dilated(int step) { return text_mask(Dilated{step}, Dilated_text); }
+
+std::array<unsigned char, 4096> parameter;  // of the last launch
+const void* launched_function;
+
+class RunTimeKernel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const cuda::FormulaCompiler compiler = cuda::formula_compiler();
+    if (!compiler.absence.empty()) GTEST_SKIP() << compiler.absence;
+    ::setenv("TILEFOLD_CACHE_MB", "0", 0);  // before the process's cache is first used
+    fake_runtime() = {};
+  }
+  void TearDown() override { fake_runtime() = {}; }
+  static FakeCalls calls() { return fake_runtime().calls; }
+
+  /// Runs with the parameter kept: as many bytes as the library itself copies.
+  static void run(const Plan& plan, const Problem& problem) {
+    fake_runtime().on_launch = [](const void* function, void** parameters) {
+      launched_function = function;
+      std::memcpy(parameter.data(), parameters[0], sizeof(KernelParams) + 128);
+    };
+    plan.run(problem.tensors);
+    fake_runtime().on_launch = nullptr;
+  }
+};
+
+TEST_F(RunTimeKernel, IsLoadedOnceForAllPlansAndUnloadedWithTheLast) {
+  const Problem three = dense(dilated(3)), four = dense(dilated(4));
+  std::optional<Plan> first = plan(three), second = plan(four);
+  EXPECT_EQ(calls().libraries_loaded, 0) << "plan() needs no driver";
+  first->prepare();
+  second->prepare();
+  EXPECT_EQ(calls().libraries_loaded, 1);
+  EXPECT_THAT(fake_runtime().kernel_name, HasSubstr("forward_kernel"));
+  run(*first, three);
+  const void* const function = launched_function;
+  first.reset();
+  EXPECT_EQ(calls().libraries_unloaded, 0);
+  run(*second, four);
+  EXPECT_EQ(launched_function, function);
+  second.reset();
+  EXPECT_EQ(calls().libraries_unloaded, 1);
+  EXPECT_GE(calls().launches, 2);
+}
+
+TEST_F(RunTimeKernel, IsLaunchedWithItsArguments) {
+  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, alignof(Dilated));
+  for (const int step : {3, 5}) {
+    const Problem problem = dense(dilated(step));
+    const Plan made = plan(problem);
+    ASSERT_STREQ(made.kernel(), "sm90 bf16 d64 192x128 nvrtc");
+    run(made, problem);
+    Dilated functor{};
+    std::memcpy(&functor, parameter.data() + layout.formula_at, sizeof functor);
+    EXPECT_EQ(functor.step, step);
+    const int* first_keys = nullptr;
+    std::memcpy(&first_keys, parameter.data() + layout.first_keys_at, sizeof first_keys);
+    ASSERT_NE(first_keys, nullptr);
+    EXPECT_EQ(first_keys[0], 0);
+  }
+}
+
+TEST_F(RunTimeKernel, ReadsCopiesOfSideTensors) {
+  std::vector<std::int32_t> ids(length);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = std::int32_t(i / 100);
+  const LookupTable table(TensorView(ids.data(), DType::i32, {length}));
+  const Problem problem =
+      dense(causal() && text_mask(SameDocument{table.lookup()}, SameDocument_text));
+  run(plan(problem), problem);
+  using Joined = score::And<score::Causal, SameDocument>;
+  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, alignof(Joined));
+  const score::Lookup* copy = nullptr;
+  Joined functor{};
+  std::memcpy(static_cast<void*>(&functor), parameter.data() + layout.formula_at, sizeof functor);
+  copy = &functor.b.ids;
+  EXPECT_EQ(copy->positions, length);
+  EXPECT_NE(copy->values, table.lookup().values) << "of the host";
+  EXPECT_NE(copy->low, table.lookup().low);
+}
+
+}  // namespace
+}  // namespace tilefold::testing

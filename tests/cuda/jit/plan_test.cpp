@@ -1,0 +1,128 @@
+// Laws of plan() for a formula that comes as text: built-in kernels first, then NVRTC; compiled
+// once for all values of its arguments; an error of the text is plan()'s. No device is needed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "cuda/backend.hpp"
+#include "cuda/formula_compiler.hpp"
+#include "cuda/jit/temporary_folder.hpp"
+#include "support/text_formula.hpp"
+#include "tilefold/error.hpp"
+#include "tilefold/plan.hpp"
+
+namespace tilefold::testing {
+namespace {
+
+using score::as_text::Dilated;
+using score::as_text::Dilated_text;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Before the process's cache is first used.
+const TemporaryFolder folder;
+const Variable own_cache("TILEFOLD_CACHE_DIR", folder.inner("kernels").c_str());
+
+Problem described(const Mask& mask, DType type = DType::bf16, int head_dim = 64) {
+  Problem p;
+  const Device device = Device::cuda(0);
+  const Extents extents{2, 256, 4, head_dim};
+  p.tensors.query = TensorView(nullptr, type, extents, device);
+  p.tensors.key = p.tensors.value = p.tensors.query;
+  p.tensors.out = OutputView(nullptr, type, extents, device);
+  p.options.backend = Backend::cuda;
+  p.options.mask = mask;
+  return p;
+}
+Mask dilated(int step) { return text_mask(Dilated{step}, Dilated_text); }
+
+std::string refusal_of(const Problem& problem) {
+  try {
+    return std::string("planned: ") + plan(problem).kernel();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+class TextFormulas : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const cuda::FormulaCompiler compiler = cuda::formula_compiler();
+    if (!compiler.absence.empty()) GTEST_SKIP() << compiler.absence;
+  }
+};
+
+TEST_F(TextFormulas, AreCompiledOnceForAllValuesOfTheirArguments) {
+  const cuda::FormulaCounts before = cuda::formula_counts();
+  const Plan first = plan(described(dilated(3)));
+  EXPECT_STREQ(first.kernel(), "sm90 bf16 d64 192x128 nvrtc");
+  EXPECT_THAT(first.explain(), HasSubstr("compiled   sm90 forward compiled at run time by NVRTC "));
+  EXPECT_THAT(first.explain_json(), HasSubstr("\"compilation\": \"sm90 forward compiled at run"));
+  EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
+  const Plan second = plan(described(dilated(4)));
+  EXPECT_THAT(second.explain(), HasSubstr("compiled   sm90 forward compiled earlier by this"));
+  EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
+  EXPECT_EQ(cuda::formula_counts().from_memory, before.from_memory + 1);
+  EXPECT_EQ(cuda::formula_cache().directory, folder.inner("kernels"));
+  EXPECT_GE(cuda::formula_cache().entries, 1u);
+  EXPECT_GT(cuda::formula_cache().bytes, 100000u);
+}
+
+TEST_F(TextFormulas, AreJoinedWithBuiltIns) {
+  Problem p = described(causal() && (dilated(3) || !window(10)), DType::f16, 40);
+  p.options.score = softcap(20);
+  const Plan made = plan(p);
+  EXPECT_STREQ(made.kernel(), "sm90 f16 d64 192x128 nvrtc");
+}
+
+TEST_F(TextFormulas, BuiltInsNeedNoCompilation) {
+  const Plan made = plan(described(causal() && window(100)));
+  EXPECT_THAT(made.kernel(), Not(HasSubstr("nvrtc")));
+  EXPECT_THAT(made.explain(), AllOf(HasSubstr("nvrtc (6 kernels): NVRTC compiles formulas that"),
+                                    Not(HasSubstr("compiled   "))));
+}
+
+TEST_F(TextFormulas, OthersAreRefusedWithAReason) {
+  const Mask lambda = mask([](auto q, auto k, auto) { return k <= q; });
+  EXPECT_THAT(refusal_of(described(dilated(3) && lambda)),
+              HasSubstr("has a part without text for NVRTC: a C++ functor"));
+  Problem p = described(dilated(3));
+  p.options.softcap = 30;
+  EXPECT_THAT(refusal_of(p), HasSubstr("beside the formula"));
+  p = described(dilated(3));
+  p.options.scale = -1;
+  EXPECT_THAT(refusal_of(p), HasSubstr("scale"));
+  p = described(dilated(3));
+  p.options.positions = Positions{};
+  p.options.positions->key.stride = 2;
+  EXPECT_THAT(refusal_of(p), HasSubstr("one apart"));
+  EXPECT_THAT(refusal_of(described(dilated(3), DType::f32)), HasSubstr("it multiplies in bf16"));
+}
+
+TEST_F(TextFormulas, AnErrorOfTheTextIsPlansAndNamesTheLine) {
+  const FormulaText wrong{"Dilated", "struct Dilated {\n  int step;\n  nonsense;\n};"};
+  EXPECT_THAT(
+      refusal_of(described(text_mask(Dilated{3}, wrong))),
+      AllOf(StartsWith("the formula does not compile"), HasSubstr("options.mask, line 3: ")));
+  // What is no kernel's fault is plan()'s to tell where no text is compiled, too.
+  const FormulaText larger{"Larger", "struct Larger { double a; };"};
+  EXPECT_THAT(refusal_of(described(text_mask(Dilated{3}, larger))), HasSubstr("sizeof(Mask) == 4"));
+}
+
+// A process of its own, which has not looked for NVRTC yet.
+TEST(TextFormulasDeathTest, WithoutNvrtcPlanSaysWhereItLooked) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Variable none("TILEFOLD_NVRTC", "/nonexistent");
+  const auto plan_and_tell = [] {
+    std::fputs(refusal_of(described(dilated(3))).c_str(), stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(plan_and_tell(), ::testing::ExitedWithCode(0),
+              "TILEFOLD_NVRTC is '/nonexistent': it must be");
+}
+
+}  // namespace
+}  // namespace tilefold::testing
