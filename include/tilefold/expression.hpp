@@ -35,10 +35,10 @@ struct ScalarState;
 /// A number that a formula reads, which may change between runs. Copies share it.
 class Scalar {
  public:
-  /// Of integers: within +-2^28, so that sums with positions cannot overflow.
+  /// Of integers: within +-2^27, so that sums with positions cannot overflow.
   Scalar(std::string name, int value);
   Scalar(std::string name, double value);
-  /// Not while a run reads it. Throws Error(invalid_argument) for an integer outside +-2^28, a real
+  /// Not while a run reads it. Throws Error(invalid_argument) for an integer outside +-2^27, a real
   /// that is NaN, or a real given to an integer.
   void set(int value);
   void set(double value);

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "tilefold/formula.hpp"
+#include "tilefold/score/side_array.hpp"
 
 namespace tilefold::score {
 
@@ -43,6 +44,9 @@ class DeviceCopies {
   /// `count` elements, read as they are.
   virtual void operator()(const float*& elements, long long count) const = 0;
   virtual void operator()(const int*& elements, long long count) const = 0;
+  /// A tensor of a run-time formula, its values in padded rows (padded_element) and its cells.
+  virtual void operator()(SideArray<int>& array) const = 0;
+  virtual void operator()(SideArray<float>& array) const = 0;
   virtual int batch() const = 0;
   virtual int query_heads() const = 0;
 };

@@ -8,7 +8,7 @@
 #include <typeinfo>
 
 #include "tilefold/dtype.hpp"
-#include "tilefold/score/lookup.hpp"
+#include "tilefold/score/side_array.hpp"
 
 namespace tilefold::cuda {
 
@@ -26,6 +26,9 @@ class SideTensors {
   /// `count` elements, read as they are.
   void operator()(const float*& elements, long long count) const;
   void operator()(const int*& elements, long long count) const;
+  /// Of a formula built at run time, with its cells.
+  void operator()(score::SideArray<int>& array) const;
+  void operator()(score::SideArray<float>& array) const;
 
   virtual int batch() const = 0;
   virtual int query_heads() const = 0;
@@ -36,6 +39,7 @@ class SideTensors {
 
  private:
   template <class T> const T* padded(const T* rows, long long stride, int count, int size) const;
+  template <class T> void copy_array(score::SideArray<T>& array) const;
 };
 
 /// One kernel of the forward.

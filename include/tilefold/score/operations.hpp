@@ -36,6 +36,16 @@ TILEFOLD_HD constexpr int integer(int x) { return x; }
 TILEFOLD_HD constexpr int integer(Position x) { return x.sum(); }
 TILEFOLD_HD constexpr Interval integer(Interval x) { return x; }
 
+/// A number that is the same for all elements, made comparable with sums of positions, which lie
+/// within +-2^29: no comparison changes, and no difference overflows.
+TILEFOLD_HD constexpr int comparable(int x) {
+  constexpr int most = (1 << 29) + 1;
+  return x < -most ? -most : x > most ? most : x;
+}
+/// A position as one real.
+template <class F> TILEFOLD_HD constexpr F flat(F x) { return x; }
+template <class F> TILEFOLD_HD constexpr F flat(Linear<F> x) { return x.base + x.offset; }
+
 namespace op {
 
 inline constexpr int least = -2147483647 - 1, most = 2147483647;

@@ -117,7 +117,7 @@ template <class T> struct SideArray {
       all *= count[a];
     }
     Bounds bounds = BoundsOf<T>::unknown();
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #pragma unroll 1
 #endif
     for (int i = 0; i < all; ++i) {

@@ -107,7 +107,9 @@ Translation forward_translation(const ForwardRequest& r) {
   require_layout(r.change, change_file);
   std::string source =
       "#include \"cuda/kernels/sm90/forward/kernel.cuh\"\n"
-      "#include \"cuda/kernels/sm90/forward/registry.hpp\"\n";
+      "#include \"cuda/kernels/sm90/forward/registry.hpp\"\n"
+      "#include \"tilefold/score/operations.hpp\"\n"
+      "#include \"tilefold/score/side_array.hpp\"\n";
   source += definitions_in("mask_formula", mask_file, r.mask);
   source += definitions_in("change_formula", change_file, r.change);
   source += "#line 1 \"layout\"\nnamespace tilefold::cuda::sm90::at_run_time {\n";

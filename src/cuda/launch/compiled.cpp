@@ -6,6 +6,7 @@
 #include "cuda/kernels/sm90/forward/registry.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "plan/row_runs.hpp"
+#include "score/program/side_tensor_state.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -159,6 +160,34 @@ void SideTensors::operator()(score::Table& table) const {
   table.values = padded(table.values, table.row_stride, table.rows, table.size);
   table.row_stride = table.size + 2 * score::side_tensor_pad;
 }
+
+/// Rows of the last axis, padded, one behind the other.
+template <class T> void SideTensors::copy_array(score::SideArray<T>& array) const {
+  const int last = array.rank - 1, size = array.size[last];
+  long long rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= array.size[axis];
+  std::vector<T> values(std::size_t(rows) * std::size_t(size));
+  for (long long row = 0; row < rows; ++row) {
+    long long rest = row, from = 0;
+    for (int axis = last - 1; axis >= 0; --axis) {
+      from += rest % array.size[axis] * array.stride[axis];
+      rest /= array.size[axis];
+    }
+    std::copy_n(array.values + from, size, values.begin() + row * size);
+  }
+  array.values = padded(values.data(), size, int(rows), size);
+  array.stride[last] = 1;
+  long long stride = size + 2 * score::side_tensor_pad;
+  for (int axis = last - 1; axis >= 0; --axis) {
+    array.stride[axis] = stride;
+    stride *= array.size[axis];
+  }
+  const std::size_t bytes = sizeof(T) * std::size_t(score::cell_count(array));
+  array.low = bytes == 0 ? nullptr : static_cast<const T*>(copy(array.low, bytes));
+  array.high = bytes == 0 ? nullptr : static_cast<const T*>(copy(array.high, bytes));
+}
+void SideTensors::operator()(score::SideArray<int>& array) const { copy_array(array); }
+void SideTensors::operator()(score::SideArray<float>& array) const { copy_array(array); }
 
 void SideTensors::operator()(const float*& elements, long long count) const {
   elements = static_cast<const float*>(copy(elements, std::size_t(count) * sizeof(float)));

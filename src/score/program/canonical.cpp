@@ -38,11 +38,11 @@ struct LinearForm {
       if ((terms[node] += times * coefficient) == 0) terms.erase(node);
     constant += times * other.constant;
   }
-  /// Whether no order of adding the terms leaves +-2^30.
+  /// Whether no order of adding the terms leaves +-2^29 (score::comparable).
   bool is_bounded() const {
     long long most = std::abs(constant);
     for (const auto& term : terms) most += std::abs(term.second) * ScoreProgram::reach;
-    return most <= 1LL << 30;
+    return most <= 1LL << 29;
   }
 };
 

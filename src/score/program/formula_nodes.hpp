@@ -1,25 +1,29 @@
 // Programs as the masks and score changes of a problem.
 #pragma once
 
-#include "score/program/bound_program.hpp"
+#include "score/program/code.hpp"
 #include "tilefold/formula.hpp"
 
 namespace tilefold::score {
 
-class ProgramMask final : public MaskNode {
+class ProgramMask final : public MaskNode, public CodeSource {
  public:
   explicit ProgramMask(ScoreProgram program) : program_(std::move(program)) {}
   void keep(const TilePositions& tile, unsigned char* flags, int row) const override;
   Truth classify(Interval queries, Interval keys, const Place& place) const override;
   std::string text() const override;
   void require_fit(const Extent& extent) const override;
+  FormulaCode code() const override { return code_of_program(program_.program(), Purpose::mask); }
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
+    write_program_arguments(program_, bytes, tensors);
+  }
   const BoundProgram& program() const { return program_; }
 
  private:
   BoundProgram program_;
 };
 
-class ProgramChange final : public ScoreNode {
+class ProgramChange final : public ScoreNode, public CodeSource {
  public:
   explicit ProgramChange(ScoreProgram program) : program_(std::move(program)) {}
   void change(const TilePositions& tile, float* scores, int row) const override;
@@ -28,6 +32,12 @@ class ProgramChange final : public ScoreNode {
                      int row) const override;
   std::string text() const override;
   void require_fit(const Extent& extent) const override;
+  FormulaCode code() const override {
+    return code_of_program(program_.program(), Purpose::score_change);
+  }
+  void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
+    write_program_arguments(program_, bytes, tensors);
+  }
   const BoundProgram& program() const { return program_; }
 
  private:

@@ -35,7 +35,7 @@ enum class Purpose { mask, score_change };
 struct ScoreProgram {
   static constexpr int max_nodes = 1024, max_scalars = 16, max_tensors = 8;
   /// Positions, lengths and integer scalars lie within +-this.
-  static constexpr int reach = 1 << 28;
+  static constexpr int reach = 1 << 27;
 
   std::vector<ProgramNode> nodes;  // the last is the result
   std::vector<std::shared_ptr<ScalarState>> scalars;
