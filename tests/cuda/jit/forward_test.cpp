@@ -10,6 +10,7 @@
 
 #include "cuda/jit/compile_log.hpp"
 #include "cuda/jit/forward_layout.hpp"
+#include "cuda/jit/nvrtc_places.hpp"
 #include "cuda/jit/temporary_folder.hpp"
 #include "cuda/kernels/sm90/forward/registry.hpp"
 #include "tilefold/error.hpp"
@@ -169,6 +170,20 @@ TEST(Nvrtc, SaysWhereItLooked) {
   if (looked.found()) return;
   EXPECT_THAT(looked.absence(), HasSubstr("/a toolkit"));
   EXPECT_THAT(looked.absence(), HasSubstr("/a venv/lib/python3*"));
+}
+
+TEST(Nvrtc, IsLookedForInPythonsPackages) {
+  const testing::TemporaryFolder venv;
+  const std::string folder = venv.inner("lib/python3.11/site-packages/nvidia/cu13/lib");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/libnvrtc.so.13") << "not a library";
+  const Variable python("VIRTUAL_ENV", venv.path().c_str());
+  std::vector<std::string> files;
+  for (const NvrtcPlace& place : nvrtc_places())
+    files.insert(files.end(), place.files.begin(), place.files.end());
+  EXPECT_THAT(files, ::testing::Contains(folder + "/libnvrtc.so.13"));
+  EXPECT_EQ(files.front(), "libnvrtc.so.13") << "the loader's path comes first";
+  Nvrtc::look();  // what cannot be opened is passed over
 }
 
 TEST(Nvrtc, IsFoundByItsPath) {
