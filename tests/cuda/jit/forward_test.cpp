@@ -54,13 +54,14 @@ std::string failure_of(const ForwardRequest& request) {
 
 class EveryShape : public ::testing::TestWithParam<int> {};
 
-// bf16 by its text, f16 by its type: both ways, both types, six compilations less.
+// bf16 by its text; f16, of every other shape, by its type: nine compilations.
 TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
   SKIP_WITHOUT_NVRTC();
   const int shape = GetParam();
   const sm90::TileChoice& tile = sm90::compiled_tiles[shape];
   KernelCache cache({"", "a test", 0});
   for (const HalfType type : {HalfType::bf16, HalfType::f16}) {
+    if (type == HalfType::f16 && shape % 2 != 0) continue;
     const score::FormulaCode& mask = type == HalfType::bf16 ? causal_text : causal_type;
     const JitForward made = compile_forward({mask, unchanged, type, shape}, nvrtc(), cache);
     EXPECT_EQ(made.origin, Origin::compiled);
@@ -79,15 +80,6 @@ TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(JitForward, EveryShape, ::testing::Range(0, sm90::shapes));
-
-TEST(JitForward, ASecondRequestCompilesNothing) {
-  SKIP_WITHOUT_NVRTC();
-  KernelCache cache({"", "a test", 0});
-  const ForwardRequest request{mask_returning("q - k <= N(step)"), unchanged, HalfType::bf16, 0};
-  compile_forward(request, nvrtc(), cache);
-  EXPECT_EQ(compile_forward(request, nvrtc(), cache).origin, Origin::memory);
-  EXPECT_EQ(cache.statistics(), (CacheStatistics{1, 1, 0, 0}));
-}
 
 TEST(JitForward, ArgumentsLieWhereTheTextSaysTheyDo) {
   const score::FormulaCode wide{"struct Wide { double a; char b; };", "Wide", 16, 8};
