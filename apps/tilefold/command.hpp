@@ -41,6 +41,7 @@ void add_bench(CLI::App& tool);
 void add_kernels(CLI::App& tool);
 void add_info(CLI::App& tool);
 void add_ladder(CLI::App& tool);
+void add_cache(CLI::App& tool);
 
 /// The whole command line, for reports.
 void remember_command_line(int count, char** arguments);

@@ -12,6 +12,7 @@
 #include "cpu/backend.hpp"
 #include "cpu/highway_kernel.hpp"
 #include "cuda/backend.hpp"
+#include "cuda/formula_compiler.hpp"
 #include "tilefold/attention.hpp"
 
 namespace tilefold::cli {
@@ -65,6 +66,9 @@ void print_info(Output output) {
     if (!cuda::kernels().empty()) object["backends"].push_back("cuda");
     object["cuda_devices"] = found.devices;
     object["cuda_absence"] = found.absence;
+    const cuda::FormulaCompiler nvrtc = cuda::formula_compiler();
+    object["nvrtc"] = {
+        {"version", nvrtc.version}, {"path", nvrtc.path}, {"absence", nvrtc.absence}};
     for (const Place& place : cuda_places()) object["cuda_searched"][place.path] = place.what;
     fmt::print("{}\n", object.dump(2));
     return;
@@ -81,6 +85,10 @@ void print_info(Output output) {
   fmt::print("backends      cpu{}\n", cuda::kernels().empty() ? "" : ", cuda");
   for (const std::string& device : found.devices) fmt::print("CUDA device   {}\n", device);
   if (!found.absence.empty()) fmt::print("CUDA device   {}\n", found.absence);
+  const cuda::FormulaCompiler nvrtc = cuda::formula_compiler();
+  fmt::print("NVRTC         {}\n", nvrtc.absence.empty()
+                                       ? fmt::format("{}, {}", nvrtc.version, nvrtc.path)
+                                       : nvrtc.absence);
   for (const Place& place : cuda_places())
     fmt::print("CUDA          {}: {}\n", place.path, place.what);
 }

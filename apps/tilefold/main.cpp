@@ -86,6 +86,7 @@ int run(int count, char** arguments) {
   add_bench(tool);
   add_kernels(tool);
   add_ladder(tool);
+  add_cache(tool);
   add_info(tool);
   complete(tool);
   try {

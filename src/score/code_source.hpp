@@ -61,8 +61,8 @@ class CodeSource {
 };
 
 /// The code of a mask or a score change: a node's own, a built-in's, or both joined. Null pointers
-/// are Everything and Unchanged. Null where some part is a C++ functor, of which there is no text, or additive_bias().
-/// Lives as long as the node.
+/// are Everything and Unchanged. Null where some part is a C++ functor, of which there is no text,
+/// or additive_bias(). Lives as long as the node.
 std::shared_ptr<const CodeSource> code_of(const MaskNode* mask);
 std::shared_ptr<const CodeSource> code_of(const ScoreNode* change);
 

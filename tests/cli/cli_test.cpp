@@ -36,7 +36,7 @@ TEST_F(CliTest, HelpAndVersion) {
   EXPECT_EQ(text_of({"--version"}), "0.1.0\n");
   const std::string help = text_of({"--help"});
   for (const char* command :
-       {"attend", "explain", "verify", "cases", "bench", "kernels", "ladder", "info"}) {
+       {"attend", "explain", "verify", "cases", "bench", "kernels", "ladder", "info", "cache"}) {
     EXPECT_THAT(help, HasSubstr(command));
     EXPECT_THAT(text_of({command, "--help"}), HasSubstr("Exit codes: 0 ok, 1 a check failed"));
   }
@@ -57,6 +57,31 @@ TEST_F(CliTest, Info) {
   const json info = json_of({"info", "--json"});
   EXPECT_EQ(info.at("version"), "0.1.0");
   EXPECT_EQ(info.at("backends").at(0), "cpu");
+}
+
+TEST_F(CliTest, CacheShowsAndClearsTheKernelsOfFormulas) {
+  ::setenv("TILEFOLD_CACHE_DIR", path("compiled formulas").c_str(), 1);
+  const json none = json_of({"cache", "--json"});
+  if (json_of({"info", "--json"}).at("backends").size() == 1) {
+    EXPECT_THAT(std::string(none.at("absence")), HasSubstr("no CUDA backend"));
+    EXPECT_THAT(text_of({"cache"}), HasSubstr("no cache: "));
+    GTEST_SKIP() << "this build has no CUDA backend";
+  }
+  EXPECT_EQ(none.at("directory"), path("compiled formulas"));
+  EXPECT_EQ(none.at("entries"), 0);
+  EXPECT_FALSE(exists("compiled formulas")) << "asking makes nothing";
+  std::filesystem::create_directory(path("compiled formulas"));
+  write_text("compiled formulas/0123456789abcdef0123456789abcdef.kernel", "12345");
+  write_text("compiled formulas/a user's own", "stays");
+  EXPECT_EQ(json_of({"cache", "--json"}).at("bytes"), 5);
+  EXPECT_THAT(text_of({"cache"}), HasSubstr("holds      1 kernel, 0.0 MB of at most 256"));
+  EXPECT_EQ(json_of({"cache", "--clear", "--json"}).at("entries"), 1);
+  EXPECT_EQ(json_of({"cache", "--json"}).at("entries"), 0);
+  EXPECT_TRUE(exists("compiled formulas/a user's own"));
+  ::setenv("TILEFOLD_CACHE_MB", "many", 1);
+  expect_error({"cache"}, 3, "TILEFOLD_CACHE_MB is 'many'");
+  ::unsetenv("TILEFOLD_CACHE_MB");
+  ::unsetenv("TILEFOLD_CACHE_DIR");
 }
 
 TEST_F(CliTest, KernelsListsWhatExplainNames) {

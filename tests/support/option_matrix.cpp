@@ -27,8 +27,9 @@ struct Column {
 std::vector<Column> columns() {
   std::vector<Column> all{{"cpu", "cpu", Backend::cpu}};
   for (const planner::Candidate& kernel : cuda::kernels()) {
-    // Of a program's own formulas: no option asks for them.
-    if (std::string(kernel.family) == "compiled" || all.back().family == kernel.family) continue;
+    // Of a program's own formulas and of text: no option asks for them.
+    const std::string family = kernel.family;
+    if (family == "compiled" || family == "nvrtc" || all.back().family == family) continue;
     all.push_back({std::string("cuda ") + kernel.family, kernel.family, Backend::cuda});
   }
   return all;

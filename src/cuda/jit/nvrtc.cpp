@@ -92,7 +92,8 @@ bool Nvrtc::bind(void* library) {
   find(add_name_, "nvrtcAddNameExpression");
   find(lowered_name_, "nvrtcGetLoweredName");
   find(error_text_, "nvrtcGetErrorString");
-  return all && get_version_(&major_, &minor_) == 0 && major_ >= 12;
+  // 12.1 knows no __builtin_bit_cast; 12.4, 12.6, 12.8, 12.9 and 13.0 were tried.
+  return all && get_version_(&major_, &minor_) == 0 && 100 * major_ + minor_ >= 1204;
 }
 
 // NVRTC opens its builtins by name alone. They lie beside it, where the loader need not look:
@@ -125,7 +126,7 @@ Nvrtc Nvrtc::look() {
     if (!nvrtc.open(file)) {
       const char* words = dlerror();
       nvrtc.absence_ = std::string("TILEFOLD_NVRTC is '") + file +
-                       "': it must be the path of libnvrtc.so of CUDA 12 or 13" +
+                       "': it must be the path of libnvrtc.so of CUDA 12.4 or later" +
                        (words != nullptr ? std::string(" (") + words + ")" : std::string());
     }
     return nvrtc;
@@ -136,9 +137,10 @@ Nvrtc Nvrtc::look() {
       if (nvrtc.open(file)) return nvrtc;
     looked += (looked.empty() ? "" : ", ") + place.name;
   }
-  nvrtc.absence_ = "there is no NVRTC (libnvrtc.so.13 or .12), looked for in " + looked +
-                   ": install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set "
-                   "TILEFOLD_NVRTC to the library's path";
+  nvrtc.absence_ =
+      "there is no NVRTC of CUDA 12.4 or later (libnvrtc.so.13 or .12), looked for in " + looked +
+      ": install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set "
+      "TILEFOLD_NVRTC to the library's path";
   return nvrtc;
 }
 

