@@ -109,8 +109,8 @@ std::string Writer::leaf(const ProgramNode& n) const {
     case Op::integer: return literal(n.integer);
     case Op::truth: return n.integer != 0 ? "true" : "false";
     case Op::real: return literal(n.real);
-    case Op::integer_scalar:
-    case Op::real_scalar: return "scalar" + std::to_string(n.integer);
+    case Op::integer_scalar: return "scalar" + std::to_string(n.integer);
+    case Op::real_scalar: return "Plain(scalar" + std::to_string(n.integer) + ")";
     case Op::query: return "q";
     case Op::key: return "k";
     case Op::offset: return "at.offset";
@@ -136,7 +136,9 @@ std::string Writer::entry(const ProgramNode& n) const {
     const bool plain = n.varies == by_nothing;
     text += (i > 0 ? ", " : "") + (padded ? name(at) : plain ? name(at) : integer(at));
   }
-  return text + ")";
+  text += ")";
+  if (n.kind != Kind::real) return text;
+  return (n.varies == by_nothing ? "Plain(" : "Real(") + text + ")";
 }
 
 std::string Writer::sum(const ProgramNode& n) const {

@@ -152,5 +152,28 @@ TEST(FormulaCode, ScoresAreThoseOfTheProgram) {
   });
 }
 
+TEST(FormulaCode, DerivativesAreThoseOfTheProgram) {
+  each_change([](int index, auto functor) {
+    DrawnFormula drawn(index, Purpose::score_change);
+    const PaddedCopies copies;
+    fill(functor, drawn, copies);
+    const Place at = draw_place(drawn.random);
+    for (int q = 0; q < at.query_length; ++q)
+      for (int k = 0; k < at.key_length; ++k) {
+        const double given = drawn.random.normal();
+        double value = given, slope = 1;
+        evaluate_derivative(drawn.program, {q, 1, 1, k, 1, 1, at}, &value, &slope, 1);
+        const score::Dual<double> read =
+            functor.change(score::Dual<double>::variable(given), q, k, at);
+        const auto same = [](double a, double b) {
+          return (std::isnan(a) && std::isnan(b)) || a == b ||
+                 std::abs(a - b) <= 1e-5 * (1 + std::abs(b));  // scalars are float32 in the text
+        };
+        ASSERT_TRUE(same(read.value, value) && same(read.slope, slope))
+            << "change " << index << ": " << drawn.program.program().text();
+      }
+  });
+}
+
 }  // namespace
 }  // namespace tilefold
