@@ -12,6 +12,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <typeinfo>
@@ -75,6 +76,8 @@ struct ScoreDescription {
   const ScoreNode* second = nullptr;
 };
 
+using NameTerm = std::function<void(const std::string& term)>;
+
 /// A mask behind a pointer. Flags and scores are laid out [key][query]: a row holds the queries of
 /// one key, `row` elements from the next key's.
 class MaskNode {
@@ -92,6 +95,13 @@ class MaskNode {
   virtual const std::type_info& functor_type() const { return typeid(void); }
   /// Throws Error(shape_mismatch) when a side tensor has too few entries for the problem.
   virtual void require_fit(const Extent& extent) const { (void)extent; }
+  /// Changes with every new value of a scalar or side tensor that the formula reads.
+  virtual unsigned revision() const { return 0; }
+  /// A side tensor that lies on a device; null where none does.
+  virtual const TensorView* device_tensor() const { return nullptr; }
+  /// Names the terms whose answer about the tile is `some` although all its elements agree: they
+  /// make tiles partial that are not.
+  virtual void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const;
 };
 
 /// A score change behind a pointer; scores are changed in place.
@@ -108,6 +118,8 @@ class ScoreNode {
   virtual const void* functor() const { return nullptr; }
   virtual const std::type_info& functor_type() const { return typeid(void); }
   virtual void require_fit(const Extent& extent) const { (void)extent; }
+  virtual unsigned revision() const { return 0; }
+  virtual const TensorView* device_tensor() const { return nullptr; }
 };
 
 }  // namespace score

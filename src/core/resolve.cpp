@@ -96,6 +96,7 @@ class Resolver {
   void check_outputs();
   void check_bias_extent();
   void check_formulas();
+  void require_device(const TensorView* side_tensor, const char* formula) const;
   bool paged() const { return g_.key_layout == KeyLayout::paged; }
 
   const Tensors& t_;
@@ -503,6 +504,8 @@ void Resolver::check_bias_extent() {
 
 void Resolver::check_formulas() {
   score::Extent extent{g_.batch, g_.query_heads, 0, 0};
+  if (g_.lengths_on_device)
+    extent = {g_.batch, g_.query_heads, g_.max_query_length, g_.max_key_length};
   for (int b = 0; b < int(g_.sequences.size()); ++b) {
     const Sequence& s = g_.sequences[std::size_t(b)];
     if (s.query_length == 0 || s.key_length == 0) continue;
@@ -513,8 +516,22 @@ void Resolver::check_formulas() {
     extent.key_positions = std::max(
         extent.key_positions, reach(g_.key_position(b, 0), g_.key_position(b, s.key_length - 1)));
   }
-  if (o_.mask.node()) o_.mask.node()->require_fit(extent);
-  if (o_.score.node()) o_.score.node()->require_fit(extent);
+  if (o_.mask.node()) {
+    o_.mask.node()->require_fit(extent);
+    require_device(o_.mask.node()->device_tensor(), "options.mask");
+  }
+  if (o_.score.node()) {
+    o_.score.node()->require_fit(extent);
+    require_device(o_.score.node()->device_tensor(), "options.score");
+  }
+}
+
+/// Of a formula's side tensor, if one lies on a device: those on the host go anywhere.
+void Resolver::require_device(const TensorView* side_tensor, const char* formula) const {
+  if (side_tensor == nullptr || side_tensor->device() == t_.query.device()) return;
+  refuse(ErrorCode::device_mismatch, std::string(formula) + " reads a side tensor on " +
+                                         to_string(side_tensor->device()) + ": query is on " +
+                                         to_string(t_.query.device()));
 }
 
 }  // namespace

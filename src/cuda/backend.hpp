@@ -74,6 +74,10 @@ class Prepared {
   virtual void* workspace() const = 0;  // null until allocate_workspace()
   virtual void allocate_workspace(std::size_t bytes) = 0;
   virtual std::uint32_t status() const = 0;
+  /// Whether the formula's scalars and side tensors are those that the device has.
+  virtual bool has_formula_of(const Problem& problem) const = 0;
+  /// Brings them there in the stream's order. Not while the stream is captured.
+  virtual void renew_formula(const Execution& execution, void* stream) = 0;
 };
 
 /// Uploads, loads kernels, sets their attributes. Synchronises; not while a stream is captured.

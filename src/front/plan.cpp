@@ -133,7 +133,10 @@ void Plan::prepare() {
     return;
   }
   cuda::require_device(s.problem.tensors.query.device());
-  if (!s.prepared) s.prepared = cuda::prepare(s.on_device());
+  if (!s.prepared)
+    s.prepared = cuda::prepare(s.on_device());
+  else if (!s.prepared->has_formula_of(s.problem))
+    s.prepared->renew_formula(s.on_device(), nullptr);
   if (s.prepared->workspace() == nullptr && s.workspace_bytes != 0)
     s.prepared->allocate_workspace(s.workspace_bytes);
 }
@@ -152,11 +155,17 @@ void Plan::State::run_on_cpu(const Tensors& tensors, const RunOptions& options) 
 // Uploads and allocations of a first run. A captured stream may hold neither.
 void Plan::State::prepare_cuda(const RunOptions& options) {
   const bool needs_own = options.workspace.data == nullptr && workspace_bytes != 0;
-  if (prepared && !(needs_own && prepared->workspace() == nullptr)) return;
+  const bool old_values = prepared && !prepared->has_formula_of(problem);
+  if (prepared && !old_values && !(needs_own && prepared->workspace() == nullptr)) return;
   if (cuda::is_capturing(options.stream))
     throw Error(ErrorCode::not_prepared,
-                "the stream is being captured and the plan is not prepared: call prepare() first");
+                old_values
+                    ? "the stream is being captured and the formula has new values: call prepare() "
+                      "first"
+                    : "the stream is being captured and the plan is not prepared: call prepare() "
+                      "first");
   if (!prepared) prepared = cuda::prepare(on_device());
+  if (old_values) prepared->renew_formula(on_device(), options.stream);
   if (needs_own) prepared->allocate_workspace(workspace_bytes);
 }
 

@@ -174,6 +174,7 @@ Explanation explain(std::span<const Candidate> candidates, int chosen, const cor
   e.split_keys = schedule.split_keys;
   e.items = schedule.items();
   e.work = count_work(geometry, schedule, problem.options.mask.node());
+  e.bluntness = blunt_terms(geometry, schedule, problem.options.mask.node());
   const double pairs = double(e.work.pairs);
   e.flops = 2 * pairs * (geometry.head_dim + geometry.value_dim);
   e.bytes = compulsory_bytes(geometry, problem.tensors.lse.present());
@@ -207,6 +208,16 @@ std::string tiles_text(const Explanation& e) {
   return fmt::format("tiles met  {} full ({:.1f} %), {} partial ({:.1f} %), {} hidden ({:.1f} %)\n",
                      t.full, percent(t.full), t.partial, percent(t.partial), t.none,
                      percent(t.none));
+}
+
+std::string bluntness_text(const Explanation& e) {
+  std::string text;
+  for (const BluntTerm& term : e.bluntness.terms)
+    text += fmt::format(
+        "blunt      {}: undecided in {} of {} corners of partial tiles whose "
+        "elements agree\n",
+        term.text, term.rectangles, e.bluntness.rectangles);
+  return text;
 }
 
 std::string counts_text(const Explanation& e) {
@@ -297,7 +308,7 @@ std::string to_text(const Explanation& e) {
   text += fmt::format("score      {}\n", e.score);
   text += fmt::format("tiles      {} rows x {} keys, {} rows share a key tile\n",
                       e.tile.tile_queries, e.tile.tile_keys, e.tile.block_queries);
-  text += work_text(e) + tiles_text(e) + counts_text(e);
+  text += work_text(e) + tiles_text(e) + bluntness_text(e) + counts_text(e);
   text += e.machine.kind == Machine::Kind::gpu ? gpu_roofs_text(e) : cpu_roofs_text(e);
   text += models_text(e);
   for (const GroupedRefusal& r : e.grouped)
@@ -323,6 +334,10 @@ std::string to_json(const Explanation& e) {
   json["by_capacity"] = e.by_capacity;
   json["tiles"] = {
       {"full", e.work.tiles.full}, {"partial", e.work.tiles.partial}, {"none", e.work.tiles.none}};
+  json["blunt_terms"] = nlohmann::ordered_json::array();
+  for (const BluntTerm& term : e.bluntness.terms)
+    json["blunt_terms"].push_back(
+        {{"term", term.text}, {"rectangles", term.rectangles}, {"of", e.bluntness.rectangles}});
   json["flops"] = e.flops;
   json["bytes"] = e.bytes;
   json["workspace_bytes"] = e.workspace_bytes;

@@ -53,6 +53,7 @@ struct Explanation {
   bool by_capacity = false;  // lengths are on the device: the counts are upper bounds
   bool tensor_pipe = false;
   Work work;
+  Bluntness bluntness;
   double flops = 0, bytes = 0;
   Roofs roofs{};
   std::size_t workspace_bytes = 0;

@@ -45,8 +45,9 @@ class DeviceCopies {
   virtual void operator()(const float*& elements, long long count) const = 0;
   virtual void operator()(const int*& elements, long long count) const = 0;
   /// A tensor of a run-time formula, its values in padded rows (padded_element) and its cells.
-  virtual void operator()(SideArray<int>& array) const = 0;
-  virtual void operator()(SideArray<float>& array) const = 0;
+  /// `given`: the tensor as it was given; where it lies on a device, the array has only its shape.
+  virtual void operator()(SideArray<int>& array, const TensorView& given) const = 0;
+  virtual void operator()(SideArray<float>& array, const TensorView& given) const = 0;
   virtual int batch() const = 0;
   virtual int query_heads() const = 0;
 };

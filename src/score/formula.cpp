@@ -13,6 +13,31 @@
 namespace tilefold {
 
 namespace score {
+
+/// Positions of the queries and of the keys, whatever the sign of their steps.
+Interval queries_of(const TilePositions& tile) {
+  const int last = tile.query_first + (tile.queries - 1) * tile.query_step;
+  return {smaller(tile.query_first, last), larger(tile.query_first, last)};
+}
+Interval keys_of(const TilePositions& tile) {
+  const int last = tile.key_first + (tile.keys - 1) * tile.key_step;
+  return {smaller(tile.key_first, last), larger(tile.key_first, last)};
+}
+
+bool all_alike(const unsigned char* flags, int queries, int keys, int row) {
+  for (int c = 0; c < keys; ++c)
+    for (int r = 0; r < queries; ++r)
+      if (flags[std::ptrdiff_t(c) * row + r] != flags[0]) return false;
+  return true;
+}
+
+void MaskNode::name_blunt_terms(const TilePositions& tile, const NameTerm& name) const {
+  if (!classify(queries_of(tile), keys_of(tile), tile.place).maybe()) return;
+  std::array<unsigned char, max_tile_queries * max_tile_keys> flags;
+  keep(tile, flags.data(), max_tile_queries);
+  if (all_alike(flags.data(), tile.queries, tile.keys, max_tile_queries)) name(text());
+}
+
 namespace {
 
 using NodePointer = std::shared_ptr<const MaskNode>;
@@ -66,6 +91,15 @@ class JoinedMask final : public MaskNode {
     a_->require_fit(extent);
     b_->require_fit(extent);
   }
+  unsigned revision() const override { return a_->revision() + b_->revision(); }
+  void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override {
+    a_->name_blunt_terms(tile, name);
+    b_->name_blunt_terms(tile, name);
+  }
+  const TensorView* device_tensor() const override {
+    const TensorView* first = a_->device_tensor();
+    return first != nullptr ? first : b_->device_tensor();
+  }
 
  private:
   // Parentheses around the other kind of join only.
@@ -93,6 +127,11 @@ class NegatedMask final : public MaskNode {
     return {.kind = MaskDescription::Kind::negated, .first = a_.get()};
   }
   void require_fit(const Extent& extent) const override { a_->require_fit(extent); }
+  unsigned revision() const override { return a_->revision(); }
+  void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override {
+    a_->name_blunt_terms(tile, name);
+  }
+  const TensorView* device_tensor() const override { return a_->device_tensor(); }
 
  private:
   NodePointer a_;
@@ -225,6 +264,11 @@ std::string ChainedChange::text() const { return first_->text() + " then " + sec
 void ChainedChange::require_fit(const Extent& extent) const {
   first_->require_fit(extent);
   second_->require_fit(extent);
+}
+unsigned ChainedChange::revision() const { return first_->revision() + second_->revision(); }
+const TensorView* ChainedChange::device_tensor() const {
+  const TensorView* first = first_->device_tensor();
+  return first != nullptr ? first : second_->device_tensor();
 }
 ScoreDescription ChainedChange::describe() const {
   return {.kind = ScoreDescription::Kind::chain, .first = first_.get(), .second = second_.get()};

@@ -7,6 +7,12 @@
 
 namespace tilefold::score {
 
+/// The positions of a tile's queries and keys.
+Interval queries_of(const TilePositions& tile);
+Interval keys_of(const TilePositions& tile);
+/// flags[c * row + r] are the same for all queries and keys.
+bool all_alike(const unsigned char* flags, int queries, int keys, int row);
+
 /// A soft cap on its own; a backend may read `cap` and use its own tanh.
 class SoftCapNode final : public ScoreNode {
  public:
@@ -45,6 +51,8 @@ class ChainedChange final : public ScoreNode {
   std::string text() const override;
   ScoreDescription describe() const override;
   void require_fit(const Extent& extent) const override;
+  unsigned revision() const override;
+  const TensorView* device_tensor() const override;
   const ScoreNode& first() const { return *first_; }
   const ScoreNode& second() const { return *second_; }
 

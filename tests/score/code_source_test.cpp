@@ -25,8 +25,8 @@ class NoCopies final : public score::DeviceCopies {
   void operator()(score::Table&) const override { ++visited; }
   void operator()(const float*&, long long count) const override { ++visited, elements = count; }
   void operator()(const int*&, long long) const override { ++visited; }
-  void operator()(score::SideArray<int>&) const override { ++visited; }
-  void operator()(score::SideArray<float>&) const override { ++visited; }
+  void operator()(score::SideArray<int>&, const TensorView&) const override { ++visited; }
+  void operator()(score::SideArray<float>&, const TensorView&) const override { ++visited; }
   int batch() const override { return 2; }
   int query_heads() const override { return 4; }
   mutable int visited = 0;

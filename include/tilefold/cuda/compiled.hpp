@@ -7,8 +7,8 @@
 #include <string>
 #include <typeinfo>
 
-#include "tilefold/dtype.hpp"
 #include "tilefold/score/side_array.hpp"
+#include "tilefold/tensor_view.hpp"
 
 namespace tilefold::cuda {
 
@@ -26,9 +26,9 @@ class SideTensors {
   /// `count` elements, read as they are.
   void operator()(const float*& elements, long long count) const;
   void operator()(const int*& elements, long long count) const;
-  /// Of a formula built at run time, with its cells.
-  void operator()(score::SideArray<int>& array) const;
-  void operator()(score::SideArray<float>& array) const;
+  /// Of a formula built at run time, with its cells; `given` may lie on the device already.
+  void operator()(score::SideArray<int>& array, const TensorView& given) const;
+  void operator()(score::SideArray<float>& array, const TensorView& given) const;
 
   virtual int batch() const = 0;
   virtual int query_heads() const = 0;
@@ -36,10 +36,16 @@ class SideTensors {
  protected:
   /// `bytes` of host memory on the device, until the plan is gone.
   virtual void* copy(const void* host, std::size_t bytes) const = 0;
+  /// `bytes` of the device's memory, likewise.
+  virtual void* space(std::size_t bytes) const = 0;
+  /// Fills the padded rows and the cells of an array in space() from values on the device, on the
+  /// stream of the run.
+  virtual void gather(const score::SideArray<int>& array, const TensorView& given) const = 0;
+  virtual void gather(const score::SideArray<float>& array, const TensorView& given) const = 0;
 
  private:
   template <class T> const T* padded(const T* rows, long long stride, int count, int size) const;
-  template <class T> void copy_array(score::SideArray<T>& array) const;
+  template <class T> void copy_array(score::SideArray<T>& array, const TensorView& given) const;
 };
 
 /// One kernel of the forward.

@@ -29,6 +29,11 @@ template <> struct BoundsOf<float> {
   TILEFOLD_HD static constexpr Span unknown() { return Span::anything(); }
 };
 
+template <class T> struct LowHigh { T low, high; };
+template <class T> struct SideArray;
+template <class T> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array, int level,
+                                                          const int* first, const int* count);
+
 template <class T> struct SideArray {
   static constexpr int max_rank = 4, max_levels = 10;
   static constexpr int fan_bits = 3;    // 8 cells of a level make one of the next
@@ -53,6 +58,23 @@ template <class T> struct SideArray {
   }
   TILEFOLD_HD constexpr int held(int axis, int index) const {
     return index < 0 ? 0 : index >= size[axis] ? size[axis] - 1 : index;
+  }
+
+  /// Where an element lies, and where a cell of level 1, 2, ...
+  TILEFOLD_HD constexpr long long element(const int* index) const {
+    long long at = 0;
+    for (int a = 0; a < rank; ++a) at += index[a] * stride[a];
+    return at;
+  }
+  TILEFOLD_HD constexpr long long cell(const int* index, int level) const {
+    long long at = 0;
+    for (int a = 0; a < rank; ++a) at = at * cells(a, level) + index[a];
+    return begin[level - 1] + at;
+  }
+  TILEFOLD_HD constexpr long long cells_of(int level) const {
+    long long count = 1;
+    for (int a = 0; a < rank; ++a) count *= cells(a, level);
+    return count;
   }
 
   TILEFOLD_HD T at(int a) const { return values[held(0, a) * stride[0]]; }
@@ -108,42 +130,55 @@ template <class T> struct SideArray {
                        most_cells;
     return few;
   }
-  /// Of at most most_cells^rank cells, one after the other.
+  /// Of at most most_cells^rank cells.
   TILEFOLD_HD Bounds joined(const Box& box, int level) const {
-    int first[max_rank], count[max_rank], all = 1;
+    int first[max_rank] = {}, count[max_rank] = {};
     for (int a = 0; a < rank; ++a) {
       first[a] = box.axis[a].low >> shift(a, level);
       count[a] = (box.axis[a].high >> shift(a, level)) - first[a] + 1;
-      all *= count[a];
     }
-    Bounds bounds = BoundsOf<T>::unknown();
+    const LowHigh<T> found = bounds_of_cells(*this, level, first, count);
+    return BoundsOf<T>::of(found.low, found.high);
+  }
+};
+
+/// The least and largest of all entries of cells [first, first + count) of `level`; NaN where one
+/// is NaN.
+template <class T> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array, int level,
+                                                          const int* first, const int* count) {
+  int all = 1;
+  for (int a = 0; a < array.rank; ++a) all *= count[a];
+  LowHigh<T> found{};
 #ifdef __CUDA_ARCH__
 #pragma unroll 1
 #endif
-    for (int i = 0; i < all; ++i) {
-      int rest = i;
-      long long element = 0, cell = 0;
-      for (int a = rank - 1; a >= 0; --a) {
-        element += (first[a] + rest % count[a]) * stride[a];
-        rest /= count[a];
-      }
-      if (level > 0) {
-        rest = i;
-        long long row = 1;
-        for (int a = rank - 1; a >= 0; --a) {
-          cell += (first[a] + rest % count[a]) * row;
-          row *= cells(a, level);
-          rest /= count[a];
-        }
-        cell += begin[level - 1];
-      }
-      const T l = level == 0 ? values[element] : low[cell];
-      const T h = level == 0 ? values[element] : high[cell];
-      const Bounds one = BoundsOf<T>::of(l, h);
-      bounds = i == 0 ? one : hull(bounds, one);
+  for (int i = 0; i < all; ++i) {
+    int index[SideArray<T>::max_rank] = {}, rest = i;
+    for (int a = array.rank - 1; a >= 0; --a) {
+      index[a] = first[a] + rest % count[a];
+      rest /= count[a];
     }
-    return bounds;
+    const long long at = level == 0 ? array.element(index) : array.cell(index, level);
+    const T low = level == 0 ? array.values[at] : array.low[at];
+    const T high = level == 0 ? low : array.high[at];
+    if (i == 0 || low < found.low || low != low) found.low = low;
+    if (i == 0 || high > found.high || high != high) found.high = high;
   }
-};
+  return found;
+}
+
+/// Cell `number` of `level`, 1 or more, from the level below: how cells are built.
+template <class T>
+TILEFOLD_HD LowHigh<T> bounds_below(const SideArray<T>& array, int level, long long number) {
+  int first[SideArray<T>::max_rank] = {}, count[SideArray<T>::max_rank] = {};
+  for (int a = array.rank - 1; a >= 0; --a) {
+    const int cells = array.cells(a, level), at = int(number % cells);
+    number /= cells;
+    const int fan = array.is_blocked(a) ? 1 << SideArray<T>::fan_bits : 1;
+    first[a] = at * fan;
+    count[a] = smaller(fan, array.cells(a, level - 1) - first[a]);
+  }
+  return bounds_of_cells(array, level - 1, first, count);
+}
 
 }  // namespace tilefold::score

@@ -3,6 +3,7 @@
 #include "cuda/kernels/clear_rows.cuh"
 #include "cuda/kernels/merge.cuh"
 #include "cuda/kernels/read_lengths.cuh"
+#include "cuda/kernels/side_tensor.cuh"
 #include "cuda/launch/device_functions.hpp"
 
 namespace tilefold::cuda {
@@ -17,6 +18,9 @@ const void* any_forward_16() { return address(any::forward<any::Choice<any::Forw
 const void* any_forward_8() { return address(any::forward<any::Choice<any::ForwardConfig{8}>>); }
 const void* merge_function() { return address(merge_parts); }
 const void* clear_rows_function() { return address(clear_rows); }
+const void* pad_rows_function() { return address(pad_rows); }
+const void* build_integer_cells_function() { return address(build_cells<int>); }
+const void* build_real_cells_function() { return address(build_cells<float>); }
 const void* read_lengths_function() { return address(read_lengths); }
 
 }  // namespace tilefold::cuda

@@ -161,33 +161,68 @@ void SideTensors::operator()(score::Table& table) const {
   table.row_stride = table.size + 2 * score::side_tensor_pad;
 }
 
-/// Rows of the last axis, padded, one behind the other.
-template <class T> void SideTensors::copy_array(score::SideArray<T>& array) const {
-  const int last = array.rank - 1, size = array.size[last];
-  long long rows = 1;
-  for (int axis = 0; axis < last; ++axis) rows *= array.size[axis];
-  std::vector<T> values(std::size_t(rows) * std::size_t(size));
-  for (long long row = 0; row < rows; ++row) {
-    long long rest = row, from = 0;
-    for (int axis = last - 1; axis >= 0; --axis) {
-      from += rest % array.size[axis] * array.stride[axis];
-      rest /= array.size[axis];
-    }
-    std::copy_n(array.values + from, size, values.begin() + row * size);
-  }
-  array.values = padded(values.data(), size, int(rows), size);
-  array.stride[last] = 1;
-  long long stride = size + 2 * score::side_tensor_pad;
-  for (int axis = last - 1; axis >= 0; --axis) {
+namespace {
+
+/// Elements of an array's padded rows, one behind the other.
+template <class T> long long padded_size(const score::SideArray<T>& array) {
+  const int last = array.rank - 1;
+  long long elements = array.size[last] + 2 * score::side_tensor_pad;
+  for (int axis = 0; axis < last; ++axis) elements *= array.size[axis];
+  return elements;
+}
+template <class T> void read_padded_rows(score::SideArray<T>& array) {
+  array.stride[array.rank - 1] = 1;
+  long long stride = array.size[array.rank - 1] + 2 * score::side_tensor_pad;
+  for (int axis = array.rank - 2; axis >= 0; --axis) {
     array.stride[axis] = stride;
     stride *= array.size[axis];
   }
-  const std::size_t bytes = sizeof(T) * std::size_t(score::cell_count(array));
-  array.low = bytes == 0 ? nullptr : static_cast<const T*>(copy(array.low, bytes));
-  array.high = bytes == 0 ? nullptr : static_cast<const T*>(copy(array.high, bytes));
 }
-void SideTensors::operator()(score::SideArray<int>& array) const { copy_array(array); }
-void SideTensors::operator()(score::SideArray<float>& array) const { copy_array(array); }
+/// Rows of the last axis one behind the other.
+template <class T> std::vector<T> contiguous_rows(const score::SideArray<T>& array) {
+  const int last = array.rank - 1, size = array.size[last];
+  std::vector<T> values;
+  long long rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= array.size[axis];
+  for (long long row = 0; row < rows; ++row) {
+    long long rest = row;
+    int index[score::SideArray<T>::max_rank] = {};
+    for (int axis = last - 1; axis >= 0; --axis) {
+      index[axis] = int(rest % array.size[axis]);
+      rest /= array.size[axis];
+    }
+    const T* from = array.values + array.element(index);
+    values.insert(values.end(), from, from + size);
+  }
+  return values;
+}
+
+}  // namespace
+
+template <class T>
+void SideTensors::copy_array(score::SideArray<T>& array, const TensorView& given) const {
+  const std::size_t bytes = sizeof(T) * std::size_t(score::cell_count(array));
+  if (given.device() != Device::cpu()) {
+    array.values = static_cast<const T*>(space(sizeof(T) * std::size_t(padded_size(array)))) +
+                   score::side_tensor_pad;
+    array.low = static_cast<const T*>(space(bytes));
+    array.high = static_cast<const T*>(space(bytes));
+    read_padded_rows(array);
+    return gather(array, given);
+  }
+  const std::vector<T> rows = contiguous_rows(array);
+  const int size = array.size[array.rank - 1];
+  array.values = padded(rows.data(), size, int(rows.size() / std::size_t(size)), size);
+  array.low = static_cast<const T*>(copy(array.low, bytes));
+  array.high = static_cast<const T*>(copy(array.high, bytes));
+  read_padded_rows(array);
+}
+void SideTensors::operator()(score::SideArray<int>& array, const TensorView& given) const {
+  copy_array(array, given);
+}
+void SideTensors::operator()(score::SideArray<float>& array, const TensorView& given) const {
+  copy_array(array, given);
+}
 
 void SideTensors::operator()(const float*& elements, long long count) const {
   elements = static_cast<const float*>(copy(elements, std::size_t(count) * sizeof(float)));

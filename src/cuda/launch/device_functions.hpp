@@ -5,8 +5,11 @@ namespace tilefold::cuda {
 
 const void* any_forward_16();  // __global__ void(ForwardParams)
 const void* any_forward_8();
-const void* merge_function();         // __global__ void(ForwardParams)
-const void* clear_rows_function();    // __global__ void(ForwardParams, OutputRows)
-const void* read_lengths_function();  // __global__ void(ForwardParams, LengthSources)
+const void* merge_function();                // __global__ void(ForwardParams)
+const void* clear_rows_function();           // __global__ void(ForwardParams, OutputRows)
+const void* pad_rows_function();             // __global__ void(PaddedRows)
+const void* build_integer_cells_function();  // __global__ void(SideArray<int>, int level)
+const void* build_real_cells_function();     // __global__ void(SideArray<float>, int level)
+const void* read_lengths_function();         // __global__ void(ForwardParams, LengthSources)
 
 }  // namespace tilefold::cuda

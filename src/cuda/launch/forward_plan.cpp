@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cuda/kernels/side_tensor.hpp"
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "cuda/launch/run_time.hpp"
@@ -258,7 +259,7 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   shared_bytes_ = kernel_.compiled == nullptr ? kernel_.shared_bytes(g.head_dim, g.value_dim)
                                               : kernel_.compiled->shared_bytes;
   allow_shared(kernel_.function, shared_bytes_);
-  if (kernel.family_launch != nullptr) make_family_launch(execution);
+  if (kernel.family_launch != nullptr) make_family_launch(execution, nullptr);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
   for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function()})
@@ -273,41 +274,101 @@ template <class T> T* ForwardPlan::keep(const std::vector<T>& elements) {
 
 namespace {
 
-/// Copies into device memory that the plan keeps.
+/// Copies into device memory that the plan keeps: into what an earlier call left there, where the
+/// sizes are the same.
 class PlanTensors final : public SideTensors {
  public:
-  PlanTensors(const core::Geometry& geometry, std::vector<DeviceBuffer>& buffers)
-      : geometry_(geometry), buffers_(buffers) {}
+  PlanTensors(const core::Geometry& geometry, std::vector<DeviceBuffer>& buffers, void* stream)
+      : geometry_(geometry), buffers_(buffers), stream_(static_cast<cudaStream_t>(stream)) {}
   int batch() const override { return geometry_.batch; }
   int query_heads() const override { return geometry_.query_heads; }
+  const void* copy_of(const std::vector<int>& elements) const {
+    return copy(elements.data(), elements.size() * sizeof(int));
+  }
 
  protected:
+  // Pageable memory: the driver has read it when this returns, and writes in the stream's order.
   void* copy(const void* host, std::size_t bytes) const override {
-    const auto* first = static_cast<const unsigned char*>(host);
-    buffers_.push_back(DeviceBuffer::copy_of(std::vector<unsigned char>(first, first + bytes)));
-    return buffers_.back().data();
+    void* to = space(bytes);
+    if (bytes != 0)
+      require_success(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_),
+                      "copying a side tensor to the device");
+    return to;
+  }
+  void* space(std::size_t bytes) const override {
+    if (next_ == buffers_.size()) buffers_.emplace_back();
+    DeviceBuffer& buffer = buffers_[next_++];
+    if (buffer.bytes() != bytes) buffer = DeviceBuffer(bytes);
+    return buffer.data();
+  }
+  void gather(const score::SideArray<int>& array, const TensorView& given) const override {
+    gather_array(array, given, build_integer_cells_function());
+  }
+  void gather(const score::SideArray<float>& array, const TensorView& given) const override {
+    gather_array(array, given, build_real_cells_function());
   }
 
  private:
+  template <class T> void gather_array(const score::SideArray<T>& array, const TensorView& given,
+                                       const void* build) const {
+    constexpr int threads = 256;
+    const auto blocks = [](long long count) { return (count + threads - 1) / threads; };
+    PaddedRows rows{};
+    rows.from = static_cast<const unsigned*>(given.data());
+    rows.rank = array.rank;
+    rows.to = reinterpret_cast<unsigned*>(const_cast<T*>(array.values - score::side_tensor_pad));
+    rows.elements = array.size[0] * array.stride[0];
+    if (array.rank == 1) rows.elements = array.size[0] + 2 * score::side_tensor_pad;
+    for (int axis = 0; axis < array.rank; ++axis) {
+      rows.size[axis] = array.size[axis];
+      rows.stride[axis] = given.stride(axis);
+    }
+    launch({pad_rows_function(), blocks(rows.elements), threads, 0, stream_}, "pad_rows", rows);
+    for (int level = 1; level <= array.levels; ++level)
+      launch({build, blocks(array.cells_of(level)), threads, 0, stream_}, "build_cells", array,
+             level);
+  }
+
   const core::Geometry& geometry_;
   std::vector<DeviceBuffer>& buffers_;
+  cudaStream_t stream_;
+  mutable std::size_t next_ = 0;
 };
+
+unsigned formula_revision(const Problem& problem) {
+  const score::MaskNode* mask = problem.options.mask.node();
+  const score::ScoreNode* change = problem.options.score.node();
+  return (mask == nullptr ? 0 : mask->revision()) + (change == nullptr ? 0 : change->revision());
+}
 
 }  // namespace
 
-void ForwardPlan::make_family_launch(const Execution& execution) {
+bool ForwardPlan::has_formula_of(const Problem& problem) const {
+  return formula_revision(problem) == formula_revision_;
+}
+void ForwardPlan::renew_formula(const Execution& execution, void* stream) {
+  const CurrentDevice current(device_);
+  if (family_launch_ == nullptr) return;
+  make_family_launch(execution, stream);
+  // prepare() has no stream: runs on any may follow.
+  if (stream == nullptr) require_success(cudaStreamSynchronize(nullptr), "waiting for uploads");
+}
+
+void ForwardPlan::make_family_launch(const Execution& execution, void* stream) {
   const core::Geometry& g = execution.geometry;
+  formula_revision_ = formula_revision(execution.problem);
   std::vector<unsigned char> formula;
   const int* first_keys = nullptr;
   bool rising = false;
   if (kernel_.compiled != nullptr) {
-    const PlanTensors tensors(g, buffers_);
+    const PlanTensors tensors(g, formula_buffers_, stream);
     formula = run_time_ != nullptr ? formula_image(*run_time_, tensors)
                                    : formula_image(*kernel_.compiled, execution.problem, tensors);
     if (!g.lengths_on_device) {
       const score::MaskNode* mask = execution.problem.options.mask.node();
       rising = rises(g, kernel_.candidate.tile, mask);
-      first_keys = keep(first_visible_keys(g, mask));
+      const std::vector<int> first = first_visible_keys(g, mask);
+      first_keys = static_cast<const int*>(tensors.copy_of(first));
     }
   }
   family_launch_ =

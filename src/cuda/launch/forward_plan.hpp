@@ -69,6 +69,8 @@ class ForwardPlan final : public Prepared {
   int device() const { return device_; }
   void* workspace() const override { return workspace_.data(); }
   void allocate_workspace(std::size_t bytes) override;
+  bool has_formula_of(const Problem& problem) const override;
+  void renew_formula(const Execution& execution, void* stream) override;
   std::uint32_t status() const override;
 
   /// Throws Error(plan_mismatch) where a host table changed since the plan was prepared.
@@ -80,7 +82,7 @@ class ForwardPlan final : public Prepared {
  private:
   void upload_formula(const core::Geometry& geometry, const Problem& problem);
   void upload_descriptions(const Problem& problem);
-  void make_family_launch(const Execution& execution);
+  void make_family_launch(const Execution& execution, void* stream);
   void upload_lengths(const Execution& execution);
   void upload_index(const TensorView& tensor, IndexArray& array);
   template <class T> T* keep(const std::vector<T>& elements);
@@ -91,7 +93,8 @@ class ForwardPlan final : public Prepared {
   const RunTimeKernel* run_time_;
   int device_;
   WorkspaceLayout layout_;
-  std::vector<DeviceBuffer> buffers_;
+  std::vector<DeviceBuffer> buffers_, formula_buffers_;
+  unsigned formula_revision_ = 0;
   DeviceBuffer status_, workspace_;
   ForwardParams params_;
   LengthSources lengths_{};

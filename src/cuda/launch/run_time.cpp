@@ -21,8 +21,12 @@ class Copies final : public score::DeviceCopies {
   void operator()(const int*& elements, long long count) const override {
     tensors_(elements, count);
   }
-  void operator()(score::SideArray<int>& array) const override { tensors_(array); }
-  void operator()(score::SideArray<float>& array) const override { tensors_(array); }
+  void operator()(score::SideArray<int>& array, const TensorView& given) const override {
+    tensors_(array, given);
+  }
+  void operator()(score::SideArray<float>& array, const TensorView& given) const override {
+    tensors_(array, given);
+  }
   int batch() const override { return tensors_.batch(); }
   int query_heads() const override { return tensors_.query_heads(); }
 

@@ -434,12 +434,17 @@ int Canonical::sum_step(int sum, int node, long long coefficient) {
   return joined(Op::subtract, constant(0), term);
 }
 
-/// Terms that vary least come first, so that what is the same for many elements is one value.
+/// What is the same for many elements comes first, so that it is one value; then positive terms, so
+/// that a sum begins with one.
 int Canonical::sum_of(const LinearForm& form) {
   std::vector<std::pair<int, long long>> terms(form.terms.begin(), form.terms.end());
+  const auto is_fixed = [&](int node) { return at(node).varies == by_nothing; };
+  int fixed = form.constant != 0 ? 1 : 0;
+  for (const auto& term : terms) fixed += is_fixed(term.first) ? 1 : 0;
   std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
     const auto key = [&](const auto& term) {
-      return std::tuple(at(term.first).varies, term.second < 0, at(term.first).op,
+      const bool first = is_fixed(term.first) && (fixed > 1 || term.second > 0);
+      return std::tuple(!first, term.second < 0, at(term.first).varies, at(term.first).op,
                         entries_[std::size_t(term.first)].hash);
     };
     return key(a) < key(b);
@@ -518,6 +523,19 @@ ScoreProgram make_program(const Expression& expression, Purpose purpose) {
   Canonical canonical(purpose);
   return canonical.take(
       canonical.add(purpose == Purpose::score_change ? real(expression) : expression));
+}
+
+unsigned ScoreProgram::revision() const {
+  unsigned all = 0;
+  for (const auto& scalar : scalars) all += scalar->revision;
+  for (const auto& tensor : tensors) all += tensor->revision;
+  return all;
+}
+
+const TensorView* ScoreProgram::device_tensor() const {
+  for (const auto& tensor : tensors)
+    if (!tensor->on_host()) return &tensor->values;
+  return nullptr;
 }
 
 std::uint64_t ScoreProgram::hash() const {

@@ -263,11 +263,11 @@ void write_program_arguments(const BoundProgram& bound, void* bytes, const Devic
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     if (program.tensors[i]->holds_reals()) {
       SideArray<float> array = bound.reals(int(i));
-      tensors(array);
+      tensors(array, program.tensors[i]->values);
       put(array);
     } else {
       SideArray<int> array = bound.integers(int(i));
-      tensors(array);
+      tensors(array, program.tensors[i]->values);
       put(array);
     }
   }

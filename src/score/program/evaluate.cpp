@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "score/nodes.hpp"
+
 namespace tilefold::score {
 
 namespace {
@@ -61,9 +63,10 @@ template <class F> class Evaluation {
       }
     }
   }
-  template <class T> const T* result() const {
-    const std::size_t root = nodes_.size() - 1;
-    return (nodes_[root].varies == by_key ? widen_ : rows_)[root].template as<T>();
+  template <class T> const T* result() const { return values_of<T>(nodes_.size() - 1); }
+  /// Of a node, for the queries of the last key.
+  template <class T> const T* values_of(std::size_t node) const {
+    return (nodes_[node].varies == by_key ? widen_ : rows_)[node].template as<T>();
   }
 
  private:
@@ -233,6 +236,34 @@ void evaluate_mask(const BoundProgram& program, const TilePositions& tile, unsig
     std::memcpy(flags + std::ptrdiff_t(c) * row, evaluation.result<Flag>(),
                 std::size_t(tile.queries));
   }
+}
+
+std::vector<int> blunt_terms(const BoundProgram& program, const TilePositions& tile) {
+  const std::vector<ProgramNode>& nodes = program.program().nodes;
+  std::vector<Bound> bounds(nodes.size());
+  program.bound(queries_of(tile), keys_of(tile), tile.place, bounds.data());
+  std::vector<int> terms;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const bool joins =
+        nodes[i].op == Op::both || nodes[i].op == Op::either || nodes[i].op == Op::negate;
+    if (nodes[i].kind == Kind::truth && !joins && bounds[i].truth.maybe()) terms.push_back(int(i));
+  }
+  if (terms.empty()) return terms;
+  Evaluation<float> evaluation(program, tile);
+  std::vector<int> first(terms.size(), -1);
+  std::vector<bool> alike(terms.size(), true);
+  for (int c = 0; c < tile.keys; ++c) {
+    evaluation.compute(c, nullptr);
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      const Flag* flags = evaluation.values_of<Flag>(std::size_t(terms[t]));
+      if (first[t] < 0) first[t] = flags[0];
+      alike[t] = alike[t] && flags[0] == first[t] && all_alike(flags, tile.queries, 1, lanes);
+    }
+  }
+  std::vector<int> blunt;
+  for (std::size_t t = 0; t < terms.size(); ++t)
+    if (alike[t]) blunt.push_back(terms[t]);
+  return blunt;
 }
 
 template <class F>

@@ -17,4 +17,8 @@ void evaluate_change(const BoundProgram& program, const TilePositions& tile, F* 
 void evaluate_derivative(const BoundProgram& program, const TilePositions& tile, double* scores,
                          double* slopes, int row);
 
+/// Nodes of a mask that are comparisons or bits, whose bound over the tile is Truth::some although
+/// its elements agree.
+std::vector<int> blunt_terms(const BoundProgram& program, const TilePositions& tile);
+
 }  // namespace tilefold::score

@@ -308,6 +308,7 @@ void Scalar::set(int value) {
     score::refuse("scalar " + state_->name + " is " + std::to_string(value) +
                   ": integers of a formula lie within +-" + std::to_string(reach));
   state_->integer = value;
+  ++state_->revision;
 }
 void Scalar::set(double value) {
   if (state_->kind != Kind::real)
@@ -315,6 +316,7 @@ void Scalar::set(double value) {
                   std::to_string(value));
   if (std::isnan(value)) score::refuse("scalar " + state_->name + " is NaN");
   state_->real = value;
+  ++state_->revision;
 }
 const std::string& Scalar::name() const { return state_->name; }
 

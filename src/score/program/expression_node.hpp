@@ -16,6 +16,7 @@ struct ScalarState {
   Kind kind;
   int integer = 0;
   double real = 0;
+  unsigned revision = 0;  // counts set()
 };
 
 struct ExpressionNode {

@@ -12,6 +12,9 @@ Truth ProgramMask::classify(Interval queries, Interval keys, const Place& place)
   return program_.classify(queries, keys, place);
 }
 std::string ProgramMask::text() const { return program_.program().text(); }
+void ProgramMask::name_blunt_terms(const TilePositions& tile, const NameTerm& name) const {
+  for (const int term : blunt_terms(program_, tile)) name(program_.program().text_of(term));
+}
 void ProgramMask::require_fit(const Extent& extent) const { program_.require_fit(extent); }
 
 void ProgramChange::change(const TilePositions& tile, float* scores, int row) const {

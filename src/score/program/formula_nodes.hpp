@@ -13,6 +13,9 @@ class ProgramMask final : public MaskNode, public CodeSource {
   Truth classify(Interval queries, Interval keys, const Place& place) const override;
   std::string text() const override;
   void require_fit(const Extent& extent) const override;
+  void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override;
+  unsigned revision() const override { return program_.program().revision(); }
+  const TensorView* device_tensor() const override { return program_.program().device_tensor(); }
   FormulaCode code() const override { return code_of_program(program_.program(), Purpose::mask); }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     write_program_arguments(program_, bytes, tensors);
@@ -32,6 +35,8 @@ class ProgramChange final : public ScoreNode, public CodeSource {
                      int row) const override;
   std::string text() const override;
   void require_fit(const Extent& extent) const override;
+  unsigned revision() const override { return program_.program().revision(); }
+  const TensorView* device_tensor() const override { return program_.program().device_tensor(); }
   FormulaCode code() const override {
     return code_of_program(program_.program(), Purpose::score_change);
   }

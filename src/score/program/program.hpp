@@ -46,6 +46,10 @@ struct ScoreProgram {
   /// The formula as parse_mask() or parse_score() reads it.
   std::string text() const { return text_of(int(nodes.size()) - 1); }
   std::string text_of(int node) const;
+  /// Changes with every new value of a scalar or side tensor.
+  unsigned revision() const;
+  /// The first side tensor that lies on a device; null where none does.
+  const TensorView* device_tensor() const;
   /// Of operations, constants and kinds; not of names and values.
   std::uint64_t hash() const;
 };

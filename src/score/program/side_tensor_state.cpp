@@ -10,8 +10,6 @@ namespace tilefold::score {
 
 namespace {
 
-constexpr int fan = 1 << SideArray<int>::fan_bits;
-
 Kind kind_of(DType type) {
   if (type == DType::boolean) return Kind::truth;
   return is_float(type) ? Kind::real : Kind::integer;
@@ -84,12 +82,6 @@ std::vector<float> reals_of(const TensorView& view) {
   }
 }
 
-/// Joins x to the bounds; NaN bounds stay NaN, and NaN makes them so.
-template <class T> void join(T& low, T& high, T x_low, T x_high) {
-  low = x_low < low || x_low != x_low ? x_low : low;
-  high = x_high > high || x_high != x_high ? x_high : high;
-}
-
 }  // namespace
 
 template <class T> SideArray<T> shape_of_cells(const TensorView& values, unsigned blocked) {
@@ -109,54 +101,30 @@ template <class T> SideArray<T> shape_of_cells(const TensorView& values, unsigne
   long long next = 0;
   while (!is_coarsest(array.levels)) {
     array.begin[array.levels++] = next;
-    long long cells = 1;
-    for (int axis = 0; axis < array.rank; ++axis) cells *= array.cells(axis, array.levels);
-    next += cells;
+    next += array.cells_of(array.levels);
   }
   return array;
 }
 
 template <class T> std::int64_t cell_count(const SideArray<T>& array) {
   if (array.levels == 0) return 0;
-  std::int64_t cells = 1;
-  for (int axis = 0; axis < array.rank; ++axis) cells *= array.cells(axis, array.levels);
-  return array.begin[array.levels - 1] + cells;
+  return array.begin[array.levels - 1] + array.cells_of(array.levels);
 }
 
-/// Each level from the one below it: every lower cell is joined to the one that holds it.
+/// Each level from the one below it.
 template <class T> void Cells<T>::rebuild() {
-  SideArray<T>& a = array;
-  low.assign(std::size_t(cell_count(a)), T(0));
+  low.assign(std::size_t(cell_count(array)), T(0));
   high.assign(low.size(), T(0));
-  std::vector<unsigned char> met(low.size());
-  for (int level = 0; level < a.levels; ++level) {
-    int index[SideArray<T>::max_rank] = {};
-    std::int64_t count = 1;
-    for (int axis = 0; axis < a.rank; ++axis) count *= a.cells(axis, level);
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t element = 0, cell = 0;
-      for (int axis = 0; axis < a.rank; ++axis) {
-        element += index[axis] * a.stride[axis];
-        cell = cell * a.cells(axis, level + 1) +
-               (a.is_blocked(axis) ? index[axis] / fan : index[axis]);
-      }
-      cell += a.begin[level];
-      const std::int64_t from = level == 0 ? 0 : a.begin[level - 1] + i;
-      const T x_low = level == 0 ? a.values[element] : low[std::size_t(from)];
-      const T x_high = level == 0 ? a.values[element] : high[std::size_t(from)];
-      if (met[std::size_t(cell)] == 0) {
-        met[std::size_t(cell)] = 1;
-        low[std::size_t(cell)] = x_low;
-        high[std::size_t(cell)] = x_high;
-      } else {
-        join(low[std::size_t(cell)], high[std::size_t(cell)], x_low, x_high);
-      }
-      for (int axis = a.rank - 1; axis >= 0 && ++index[axis] == a.cells(axis, level); --axis)
-        index[axis] = 0;
+  array.low = low.data();
+  array.high = high.data();
+  for (int level = 1; level <= array.levels; ++level) {
+    const auto first = std::size_t(array.begin[level - 1]);
+    for (long long cell = 0; cell < array.cells_of(level); ++cell) {
+      const LowHigh<T> bounds = bounds_below(array, level, cell);
+      low[first + std::size_t(cell)] = bounds.low;
+      high[first + std::size_t(cell)] = bounds.high;
     }
   }
-  a.low = low.data();
-  a.high = high.data();
 }
 
 void SideTensorState::take(const TensorView& given) {

@@ -13,12 +13,14 @@ struct FakeCalls {
   int pointer_places = 0;      // cuPointerGetAttributes
   int pointer_attributes = 0;  // cudaPointerGetAttributes
   int maps_encoded = 0, addresses_replaced = 0;
+  int allocations = 0, copies = 0;                   // of device memory
   int libraries_loaded = 0, libraries_unloaded = 0;  // of kernels compiled at run time
 };
 
 struct FakeRuntime {
   FakeCalls calls;
   int current_device = 0;
+  bool captures = false;  // every stream
   void (*on_launch)(const void* function, void** parameters) = nullptr;
   const char* kernel_name = nullptr;  // the last that cudaLibraryGetKernel() was asked for
 };

@@ -12,9 +12,14 @@
 #include "cuda/formula_compiler.hpp"
 #include "cuda/host/fake_runtime.hpp"
 #include "cuda/jit/forward_layout.hpp"
+#include "cuda/kernels/side_tensor.hpp"
 #include "cuda/kernels/sm90/forward/params.hpp"
 #include "cuda/kernels/sm90/forward/registry.hpp"
+#include "cuda/launch/device_functions.hpp"
+#include "score/program/side_tensor_state.hpp"
 #include "support/text_formula.hpp"
+#include "tilefold/error.hpp"
+#include "tilefold/expression.hpp"
 #include "tilefold/plan.hpp"
 
 namespace tilefold::testing {
@@ -121,6 +126,130 @@ TEST_F(RunTimeKernel, ReadsCopiesOfSideTensors) {
   EXPECT_EQ(copy->positions, length);
   EXPECT_NE(copy->values, table.lookup().values) << "of the host";
   EXPECT_NE(copy->low, table.lookup().low);
+}
+
+// ---- formulas built at run time
+
+/// `tensors` side arrays, then scalars: the functor of a mask that is a program.
+struct ProgramArguments {
+  score::SideArray<int> array;
+  int scalar;
+};
+ProgramArguments arguments_of_last_launch() {
+  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, 8);
+  ProgramArguments arguments{};
+  std::memcpy(static_cast<void*>(&arguments), parameter.data() + layout.formula_at,
+              sizeof arguments);
+  return arguments;
+}
+
+TEST_F(RunTimeKernel, TakesNewValuesWithoutACompilation) {
+  using namespace symbols;
+  std::vector<std::int32_t> ids(length, 1);
+  SideTensor doc("doc", TensorView(ids.data(), DType::i32, {length}));
+  Scalar reach("reach", 7);
+  const Problem problem = dense(mask(doc[q + off] == doc[k] && q + off - k <= reach));
+  Plan made = plan(problem);
+  run(made, problem);
+  EXPECT_EQ(arguments_of_last_launch().scalar, 7);
+  EXPECT_EQ(arguments_of_last_launch().array.values[5], 1);
+
+  const FakeCalls before = calls();
+  const cuda::FormulaCounts compiled = cuda::formula_counts();
+  run(made, problem);
+  EXPECT_EQ(calls().copies, before.copies) << "nothing is new";
+  reach.set(9);
+  ids.assign(length, 4);
+  doc.update(TensorView(ids.data(), DType::i32, {length}));
+  run(made, problem);
+  EXPECT_EQ(arguments_of_last_launch().scalar, 9);
+  EXPECT_EQ(arguments_of_last_launch().array.values[5], 4);
+  EXPECT_EQ(arguments_of_last_launch().array.low[0], 4);
+  EXPECT_GT(calls().copies, before.copies);
+  EXPECT_EQ(calls().allocations, before.allocations) << "the same sizes need no memory";
+  EXPECT_EQ(cuda::formula_counts().compiled, compiled.compiled);
+}
+
+TEST_F(RunTimeKernel, IsNotCapturedWithOldValues) {
+  using namespace symbols;
+  Scalar reach("reach", 7);
+  const Problem problem = dense(mask(q + off - k <= reach));
+  Plan made = plan(problem);
+  made.prepare();
+  reach.set(9);
+  fake_runtime().captures = true;
+  EXPECT_THAT([&] { made.run(problem.tensors); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("the formula has new values")));
+  fake_runtime().captures = false;
+  made.prepare();
+  fake_runtime().captures = true;
+  EXPECT_NO_THROW(made.run(problem.tensors));
+}
+
+/// Launches of the kernels that make padded rows and cells, done on the host.
+int gathers;
+void gather_on_host(const void* function, void** parameters) {
+  if (function == cuda::pad_rows_function()) {
+    const auto& rows = *static_cast<const cuda::PaddedRows*>(parameters[0]);
+    for (long long i = 0; i < rows.elements; ++i) rows.to[i] = rows.from[source_of(rows, i)];
+    ++gathers;
+  } else if (function == cuda::build_integer_cells_function()) {
+    const auto& array = *static_cast<const score::SideArray<int>*>(parameters[0]);
+    const int level = *static_cast<const int*>(parameters[1]);
+    for (long long cell = 0; cell < array.cells_of(level); ++cell) {
+      const score::LowHigh<int> bounds = bounds_below(array, level, cell);
+      const_cast<int*>(array.low)[array.begin[level - 1] + cell] = bounds.low;
+      const_cast<int*>(array.high)[array.begin[level - 1] + cell] = bounds.high;
+    }
+  } else {
+    std::memcpy(parameter.data(), parameters[0], sizeof(KernelParams) + 512);
+  }
+}
+
+TEST_F(RunTimeKernel, BuildsCellsOfTensorsThatLieOnTheDevice) {
+  using symbols::k, symbols::off, symbols::q;
+  // The fake device's memory is the host's: what would be there lies here.
+  std::vector<std::int32_t> ids(batch * length);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = std::int32_t(i / 37 * 3 % 101);
+  const TensorView here(ids.data(), DType::i32, {batch, length});
+  SideTensor doc("doc", TensorView(ids.data(), DType::i32, {batch, length}, Device::cuda(0)));
+  const Problem problem = dense(mask(doc(symbols::batch, q + off) == doc(symbols::batch, k)));
+  Plan made = plan(problem);
+  gathers = 0;
+  fake_runtime().on_launch = gather_on_host;
+  made.run(problem.tensors);
+  made.run(problem.tensors);
+  EXPECT_EQ(gathers, 1) << "the same revision is built once";
+  const auto expect_same = [&] {
+    const score::SideArray<int> read = arguments_of_last_launch().array;
+    SideTensor host("doc", here);
+    const auto cells = host.state()->integer_cells(read.blocked);
+    for (int b = 0; b < int(batch); ++b)
+      for (int i = -3; i < int(length) + 3; i += 5) {
+        ASSERT_EQ(read.at(b, score::Position(i - 3, 3)), cells->array.at(b, i));
+        for (const int wide : {1, 8, 63, 127, 300}) {
+          const score::Interval got = read.at(score::Interval(b), score::Interval(i, i + wide));
+          const score::Interval want =
+              cells->array.at(score::Interval(b), score::Interval(i, i + wide));
+          ASSERT_TRUE(got.low == want.low && got.high == want.high) << b << " " << i << " " << wide;
+        }
+      }
+  };
+  expect_same();
+  for (std::int32_t& id : ids) id = 100 - id;
+  doc.update(TensorView(ids.data(), DType::i32, {batch, length}, Device::cuda(0)));
+  made.run(problem.tensors);
+  EXPECT_EQ(gathers, 2);
+  expect_same();
+  fake_runtime().on_launch = nullptr;
+}
+
+TEST_F(RunTimeKernel, RefusesTensorsOfAnotherDevice) {
+  using namespace symbols;
+  const SideTensor doc("doc",
+                       TensorView(device_memory(1, 7), DType::i32, {length}, Device::cuda(1)));
+  EXPECT_THAT([&] { (void)plan(dense(mask(doc[k] == 0))); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("reads a side tensor on cuda:1")));
 }
 
 }  // namespace

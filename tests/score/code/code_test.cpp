@@ -27,8 +27,8 @@ class PaddedCopies final : public score::DeviceCopies {
   void operator()(score::Table&) const override {}
   void operator()(const float*&, long long) const override {}
   void operator()(const int*&, long long) const override {}
-  void operator()(score::SideArray<int>& array) const override { pad(array); }
-  void operator()(score::SideArray<float>& array) const override { pad(array); }
+  void operator()(score::SideArray<int>& array, const TensorView&) const override { pad(array); }
+  void operator()(score::SideArray<float>& array, const TensorView&) const override { pad(array); }
   int batch() const override { return testing::code_batch; }
   int query_heads() const override { return testing::code_heads; }
 
