@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "cuda/jit/compile_log.hpp"
 #include "cuda/jit/forward_layout.hpp"
@@ -203,6 +204,23 @@ TEST(Nvrtc, IsLookedForInPythonsPackages) {
   EXPECT_THAT(files, ::testing::Contains(folder + "/libnvrtc.so.13"));
   EXPECT_EQ(files.front(), "libnvrtc.so.13") << "the loader's path comes first";
   Nvrtc::look();  // what cannot be opened is passed over
+}
+
+TEST(Nvrtc, CompilesForManyThreadsAtOnce) {
+  SKIP_WITHOUT_NVRTC();
+  const Translation small{"template <int n> __global__ void store(int* x) { *x = n; }", "store<3>",
+                          "sm_90a"};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 5; ++n) {
+        const Compilation made = nvrtc().compile(small, {});
+        ASSERT_TRUE(made.cubin.has_value()) << made.log;
+        EXPECT_EQ(made.cubin->kernel, "_Z5storeILi3EEvPi");
+        EXPECT_EQ(made.log, "");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Nvrtc, IsFoundByItsPath) {
