@@ -28,8 +28,9 @@ struct Family {
 std::vector<Family> families() {
   return {{"sm90", sm90_kernels(), 0},
           {"compiled", compiled_kernels(), 0},
-          {"nvrtc", run_time_kernels(), 0},
+          {"nvrtc sm90", sm90_run_time_kernels(), 0},
           {"sm80", sm80_kernels(), 0},
+          {"nvrtc sm80", sm80_run_time_kernels(), 0},
           {"any", any_kernels(), 3}};
 }
 
@@ -253,7 +254,7 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
 
 std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem) {
   const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
-  return kernel.at_run_time ? compile_formula(kernel, problem) : nullptr;
+  return kernel.at_run_time != nullptr ? compile_formula(kernel, problem) : nullptr;
 }
 
 std::size_t workspace_bytes(const Execution& execution) {

@@ -29,7 +29,8 @@ std::vector<Column> columns() {
   for (const planner::Candidate& kernel : cuda::kernels()) {
     // Of a program's own formulas and of text: no option asks for them.
     const std::string family = kernel.family;
-    if (family == "compiled" || family == "nvrtc" || all.back().family == family) continue;
+    if (family == "compiled" || family.rfind("nvrtc", 0) == 0 || all.back().family == family)
+      continue;
     all.push_back({std::string("cuda ") + kernel.family, kernel.family, Backend::cuda});
   }
   return all;

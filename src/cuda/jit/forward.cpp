@@ -12,8 +12,15 @@ namespace tilefold::cuda::jit {
 
 namespace {
 
-constexpr const char* kernel_name =
-    "tilefold::cuda::sm90::forward_kernel<tilefold::cuda::sm90::at_run_time::Chosen>";
+/// How a family's kernel is named and found.
+struct FamilyText {
+  const char *space, *headers, *kernel, *tiles;
+};
+FamilyText text_of(Family family) {
+  if (family == Family::sm80)
+    return {"sm80", "cuda/kernels/sm80", "compiled_forward_kernel", "changed_tiles"};
+  return {"sm90", "cuda/kernels/sm90/forward", "forward_kernel", "compiled_tiles"};
+}
 /// What the log calls the texts of a formula.
 constexpr const char *formula_files = "options.", *mask_file = "options.mask",
                      *change_file = "options.score";
@@ -57,18 +64,20 @@ std::string offset(const char* type, const char* member) {
 
 std::string assertions(const ForwardRequest& r) {
   const FormulaLayout formula(r.mask, r.change);
-  const ForwardLayout kernel = forward_layout(r.type, r.shape, formula.alignment);
+  const ForwardLayout kernel = forward_layout(r.shape, formula.alignment);
+  const bool sm90 = r.shape.family == Family::sm90;
   return "static_assert(score::MaskFunctor<Mask>, \"options.mask has no keep(q, k, at)\");\n"
-         "static_assert(score::ChangeFunctor<Change>, \"options.score has no change(s, q, k, "
-         "at)\");\n" +
+         "static_assert(score::ChangeFunctor<Change>, "
+         "\"options.score has no change(s, q, k, at)\");\n" +
          asserted("sizeof(Mask)", r.mask.size) + asserted("alignof(Mask)", r.mask.alignment) +
          asserted("sizeof(Change)", r.change.size) +
          asserted("alignof(Change)", r.change.alignment) +
          asserted("sizeof(Compiled)", formula.bytes) + asserted(offset("Compiled", "mask"), 0) +
          asserted(offset("Compiled", "change"), formula.change_at) +
-         asserted(offset("Params", "first_keys"), kernel.first_keys_at) +
+         (sm90 ? asserted(offset("Params", "first_keys"), kernel.first_keys_at) : std::string()) +
          asserted(offset("Params", "formula"), kernel.formula_at) +
-         asserted("SharedPlan<Chosen>::bytes", std::size_t(kernel.shared_bytes));
+         asserted(sm90 ? "SharedPlan<Chosen>::bytes" : "Chosen::value.shared_bytes()",
+                  std::size_t(kernel.shared_bytes));
 }
 
 /// All that the kernel follows from. Libraries of one version differ where their sizes do.
@@ -105,22 +114,26 @@ void require_layout(const score::FormulaCode& code, const char* file) {
 Translation forward_translation(const ForwardRequest& r) {
   require_layout(r.mask, mask_file);
   require_layout(r.change, change_file);
-  std::string source =
-      "#include \"cuda/kernels/sm90/forward/kernel.cuh\"\n"
-      "#include \"cuda/kernels/sm90/forward/registry.hpp\"\n"
+  const FamilyText family = text_of(r.shape.family);
+  const std::string folder = std::string("#include \"") + family.headers,
+                    space = std::string("tilefold::cuda::") + family.space;
+  std::string source = folder + "/kernel.cuh\"\n" + folder + "/registry.hpp\"\n";
+  source +=
       "#include \"tilefold/score/operations.hpp\"\n"
       "#include \"tilefold/score/side_array.hpp\"\n";
   source += definitions_in("mask_formula", mask_file, r.mask);
   source += definitions_in("change_formula", change_file, r.change);
-  source += "#line 1 \"layout\"\nnamespace tilefold::cuda::sm90::at_run_time {\n";
+  source += "#line 1 \"layout\"\nnamespace " + space + "::at_run_time {\n";
   source += alias("Mask", "mask_formula", r.mask) + alias("Change", "change_formula", r.change);
-  source += std::string("using Compiled = CompiledFormula<Mask, Change>;\n") +
-            "using Chosen = CompiledChoice<config_of(HalfType::" +
-            (r.type == HalfType::bf16 ? "bf16" : "f16") +
-            ", sm90::Formula::compiled, compiled_tiles[" + std::to_string(r.shape) +
-            "]), Compiled>;\n" + "using Params = ParamsOf<Chosen>;\n";
+  source +=
+      std::string("using Compiled = CompiledFormula<Mask, Change>;\n") +
+      "using Chosen = CompiledChoice<config_of(HalfType::" +
+      (r.shape.type == HalfType::bf16 ? "bf16" : "f16") + ", " + space + "::Formula::compiled, " +
+      family.tiles + "[" + std::to_string(r.shape.row) + "]), Compiled>;\n" + "using Params = " +
+      (r.shape.family == Family::sm90 ? "ParamsOf<Chosen>" : "CompiledParams<Compiled>") + ";\n";
   source += assertions(r) + "}\n";
-  return {source, kernel_name, r.architecture};
+  return {source, space + "::" + family.kernel + "<" + space + "::at_run_time::Chosen>",
+          r.architecture};
 }
 
 JitForward compile_forward(const ForwardRequest& request, const Nvrtc& compiler,
@@ -130,7 +143,7 @@ JitForward compile_forward(const ForwardRequest& request, const Nvrtc& compiler,
   Found found =
       cache.get(key_of(translation, compiler), [&] { return compile(translation, compiler); });
   const FormulaLayout formula(request.mask, request.change);
-  const ForwardLayout kernel = forward_layout(request.type, request.shape, formula.alignment);
+  const ForwardLayout kernel = forward_layout(request.shape, formula.alignment);
   return {std::move(found.cubin), found.origin,      found.seconds, kernel.shared_bytes,
           kernel.first_keys_at,   kernel.formula_at, formula.bytes, formula.change_at};
 }

@@ -1,7 +1,7 @@
-// The sm90 forward kernel of a formula that comes as C++ text: compiled by NVRTC, or found in the
-// cache.
+// The forward kernel of a formula that comes as C++ text: compiled by NVRTC, or found in the cache.
 //
-//   const JitForward made = compile_forward({mask, change, HalfType::bf16, 2}, nvrtc(), cache);
+//   const ForwardShape shape{Family::sm90, HalfType::bf16, 2};
+//   const JitForward made = compile_forward({mask, change, shape, "sm_90a"}, nvrtc(), cache);
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,16 @@
 #include <string>
 
 #include "cuda/jit/cache.hpp"
+#include "cuda/jit/forward_layout.hpp"
 #include "cuda/jit/nvrtc.hpp"
-#include "cuda/tile/half_type.hpp"
 #include "score/code_source.hpp"
 
 namespace tilefold::cuda::jit {
 
 struct ForwardRequest {
   score::FormulaCode mask, change;
-  HalfType type;
-  int shape;                            // row of sm90::compiled_tiles
-  std::string architecture = "sm_90a";  // wgmma and TMA are in no other
+  ForwardShape shape;
+  std::string architecture;  // "sm_90a", which has wgmma and TMA; sm80: the card's own, "sm_86"
 };
 
 struct JitForward {

@@ -1,5 +1,7 @@
 #include "cuda/jit/forward_layout.hpp"
 
+#include "cuda/kernels/sm80/compiled.cuh"
+#include "cuda/kernels/sm80/registry.hpp"
 #include "cuda/kernels/sm90/forward/registry.hpp"
 #include "cuda/kernels/sm90/forward/shared_plan.cuh"
 
@@ -16,10 +18,11 @@ template <class Params, class Member> std::size_t offset_of(Member Params::*memb
                      reinterpret_cast<const char*>(&params));
 }
 
-template <std::size_t alignment> std::size_t formula_at(std::size_t wanted) {
+template <template <class> class Params, std::size_t alignment = 1>
+std::size_t formula_at(std::size_t wanted) {
   if constexpr (alignment < most_alignment)
-    if (wanted > alignment) return formula_at<2 * alignment>(wanted);
-  return offset_of(&sm90::CompiledParams<StandIn<alignment>>::formula);
+    if (wanted > alignment) return formula_at<Params, 2 * alignment>(wanted);
+  return offset_of(&Params<StandIn<alignment>>::formula);
 }
 
 template <HalfType type, int shape> int shared_bytes(int wanted) {
@@ -32,10 +35,15 @@ template <HalfType type, int shape> int shared_bytes(int wanted) {
 
 }  // namespace
 
-ForwardLayout forward_layout(HalfType type, int shape, std::size_t alignment) {
-  return {type == HalfType::bf16 ? shared_bytes<HalfType::bf16, 0>(shape)
-                                 : shared_bytes<HalfType::f16, 0>(shape),
-          offset_of(&sm90::CompiledParams<StandIn<1>>::first_keys), formula_at<1>(alignment)};
+ForwardLayout forward_layout(const ForwardShape& shape, std::size_t alignment) {
+  if (shape.family == Family::sm80)
+    return {sm80::config_of(shape.type, sm80::Formula::compiled, sm80::changed_tiles[shape.row])
+                .shared_bytes(),
+            0, formula_at<sm80::CompiledParams>(alignment)};
+  return {shape.type == HalfType::bf16 ? shared_bytes<HalfType::bf16, 0>(shape.row)
+                                       : shared_bytes<HalfType::f16, 0>(shape.row),
+          offset_of(&sm90::CompiledParams<StandIn<1>>::first_keys),
+          formula_at<sm90::CompiledParams>(alignment)};
 }
 
 }  // namespace tilefold::cuda::jit

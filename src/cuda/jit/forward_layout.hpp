@@ -9,16 +9,25 @@
 
 namespace tilefold::cuda::jit {
 
+/// Kernels that take a formula as part of their type.
+enum class Family { sm90, sm80 };
+
 struct ForwardLayout {
   int shared_bytes;
-  /// Bytes from the start of the parameter.
+  /// Bytes from the start of the parameter. sm80 is told no first keys: 0.
   std::size_t first_keys_at, formula_at;
 };
 
 inline constexpr std::size_t most_alignment = 16;
 
-/// `shape`: row of sm90::compiled_tiles. `alignment`: of the formula, a power of two up to
-/// most_alignment.
-ForwardLayout forward_layout(HalfType type, int shape, std::size_t alignment);
+/// A row of sm90::compiled_tiles or of sm80::changed_tiles.
+struct ForwardShape {
+  Family family;
+  HalfType type;
+  int row;
+};
+
+/// `alignment`: of the formula, a power of two up to most_alignment.
+ForwardLayout forward_layout(const ForwardShape& shape, std::size_t alignment);
 
 }  // namespace tilefold::cuda::jit

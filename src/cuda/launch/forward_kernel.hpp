@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/geometry.hpp"
+#include "cuda/jit/forward_layout.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "plan/choose.hpp"
 
@@ -67,7 +68,7 @@ struct ForwardKernel {
   int blocks_a_multiprocessor = 2;            // at work at once
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
   /// Compiled by plan() for the problem's formula (run_time.hpp): `function` is null here.
-  bool at_run_time = false;
+  const jit::ForwardShape* at_run_time = nullptr;
   double packed_cycles = 0;  // more an item whose rows hold several heads
   /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
   planner::KernelCost (*cost)(const ForwardKernel& kernel,
@@ -81,7 +82,8 @@ std::span<const ForwardKernel> sm80_kernels();
 /// For formulas of a program's own (tilefold/cuda/instantiate.cuh).
 std::span<const ForwardKernel> compiled_kernels();
 /// For formulas that come as text.
-std::span<const ForwardKernel> run_time_kernels();
+std::span<const ForwardKernel> sm90_run_time_kernels();
+std::span<const ForwardKernel> sm80_run_time_kernels();
 
 /// The kernel of a row that is compiled at run time, for the problem's formula. Throws
 /// Error(invalid_argument) where it does not compile.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cuda/launch/compiled.hpp"
+#include "cuda/runtime/device.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -34,6 +35,14 @@ class Copies final : public score::DeviceCopies {
   const SideTensors& tensors_;
 };
 
+/// Machine code of 8.0 runs on 8.x only; wgmma is in sm_90a alone. Without a device: of the card
+/// that plans are made for, an H200.
+std::string architecture(jit::Family family, int device) {
+  if (family == jit::Family::sm90) return "sm_90a";
+  const DeviceProperties* p = device_properties(device);
+  return p == nullptr ? "sm_90" : fmt::format("sm_{}{}", p->major, p->minor);
+}
+
 std::string no_text(const char* argument, const std::string& formula) {
   return fmt::format("{} ({}) has a part without text for NVRTC: a C++ functor, or additive_bias",
                      argument, formula);
@@ -58,11 +67,13 @@ std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel
   auto made = std::make_shared<RunTimeKernel>();
   made->mask = score::code_of(problem.options.mask.node());
   made->change = score::code_of(problem.options.score.node());
-  const CompiledForward& row = *kernel.compiled;
-  made->code = jit::compile_forward(
-      {made->mask->code(), made->change->code(), config_of(row).type, row.shape}, jit::nvrtc(),
-      jit::KernelCache::of_process());
-  made->row = row;
+  const jit::ForwardShape& shape = *kernel.at_run_time;
+  made->family = shape.family == jit::Family::sm90 ? "sm90" : "sm80";
+  made->code =
+      jit::compile_forward({made->mask->code(), made->change->code(), shape,
+                            architecture(shape.family, problem.tensors.query.device().index)},
+                           jit::nvrtc(), jit::KernelCache::of_process());
+  made->row = *kernel.compiled;
   made->row.shared_bytes = made->code.shared_bytes;
   made->row.first_keys_at = made->code.first_keys_at;
   made->row.formula_at = made->code.formula_at;
@@ -88,15 +99,15 @@ std::string origin_of(const RunTimeKernel& kernel) {
   std::string text;
   switch (code.origin) {
     case jit::Origin::compiled:
-      text = fmt::format("sm90 forward compiled at run time by NVRTC {}, {:.1f} s",
-                         jit::nvrtc().version(), code.seconds);
+      text = fmt::format("compiled at run time by NVRTC {}, {:.1f} s", jit::nvrtc().version(),
+                         code.seconds);
       break;
-    case jit::Origin::memory: text = "sm90 forward compiled earlier by this process"; break;
+    case jit::Origin::memory: text = "compiled earlier by this process"; break;
     case jit::Origin::disk:
-      text = "sm90 forward from the disk cache, " +
-             jit::KernelCache::of_process().disk().settings().directory;
+      text = "from the disk cache, " + jit::KernelCache::of_process().disk().settings().directory;
       break;
   }
+  text = std::string(kernel.family) + " forward " + text;
   const int spilled = jit::spilled_bytes(code.cubin->report);
   return spilled > 0 ? fmt::format("{}; {} bytes of registers spilled a thread", text, spilled)
                      : text;

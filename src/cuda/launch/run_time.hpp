@@ -16,6 +16,7 @@ namespace tilefold::cuda {
 
 /// The kernel of one problem's formula.
 struct RunTimeKernel {
+  const char* family;
   jit::JitForward code;
   CompiledForward row;  // as one registered, but for function, types and write
   std::shared_ptr<const score::CodeSource> mask, change;
@@ -23,6 +24,14 @@ struct RunTimeKernel {
 
 /// Why a row cannot take a problem that its tile and type allow.
 std::optional<std::string> run_time_refusal(const core::Geometry& geometry, const Problem& problem);
+
+/// A row without its function, as one registered: what a table holds of a kernel that is compiled
+/// at run time.
+struct RunTimeRow {
+  jit::ForwardShape shape;
+  CompiledForward kernel;
+  std::string name;
+};
 
 /// The bytes of the kernel's formula: side tensors through `tensors`.
 std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const SideTensors& tensors);

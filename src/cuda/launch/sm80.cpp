@@ -2,14 +2,18 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "cuda/kernels/sm80/functions.hpp"
 #include "cuda/kernels/sm80/registry.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/kernel_costs.hpp"
+#include "cuda/launch/run_time.hpp"
 #include "cuda/launch/tensor_core.hpp"
 #include "cuda/runtime/device.hpp"
+#include "cuda/runtime/launch.hpp"
 
 namespace tilefold::cuda {
 
@@ -67,17 +71,44 @@ std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geom
                                  "; cp.async copies keys and values as they are stored"))
     return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
+  if (kernel.at_run_time != nullptr) return run_time_refusal(geometry, problem);
   return formula_refusal(c, geometry, problem);
+}
+
+/// The same launch, with the formula behind the parameters.
+class Sm80FormulaLaunch final : public FamilyLaunch {
+ public:
+  Sm80FormulaLaunch(const ForwardKernel& kernel, const LaunchPlan& plan)
+      : kernel_(kernel),
+        shared_bytes_(plan.shared_bytes),
+        formula_(plan.formula.begin(), plan.formula.end()) {}
+
+  void enqueue(const ForwardParams& params, unsigned*, void* stream) const override {
+    alignas(64) unsigned char bytes[CompiledForward::most_params_bytes];
+    std::memcpy(bytes, &params, sizeof params);
+    std::memcpy(bytes + kernel_.compiled->formula_at, formula_.data(), formula_.size());
+    launch_bytes({kernel_.function, params.shape.items, kernel_.threads, shared_bytes_,
+                  static_cast<cudaStream_t>(stream)},
+                 kernel_.candidate.name, bytes);
+  }
+
+ private:
+  const ForwardKernel& kernel_;
+  int shared_bytes_;
+  std::vector<unsigned char> formula_;
+};
+
+std::unique_ptr<const FamilyLaunch> formula_launch(const ForwardKernel& kernel,
+                                                   const LaunchPlan& plan) {
+  return std::make_unique<Sm80FormulaLaunch>(kernel, plan);
 }
 
 template <int index> int shared_bytes(int, int) { return sm80::registry(index).shared_bytes(); }
 
 // Of one multiprocessor: mma.sync makes 2048 FLOPs a cycle on A100 and about that on Hopper, where
 // only wgmma reaches the full rate; 16 exponentials; 128 bytes of shared memory.
-template <int index> ForwardKernel row() {
-  constexpr ForwardConfig c = sm80::registry(index);
-  static const std::string name = name_of(c);
-  ForwardKernel kernel{{name.c_str(),
+ForwardKernel row_of(const ForwardConfig& c, const char* name, int index) {
+  ForwardKernel kernel{{name,
                         Backend::cuda,
                         dtype_of(c.type),
                         {c.tile_rows(), c.tile_keys, c.tile_rows()},
@@ -86,9 +117,9 @@ template <int index> ForwardKernel row() {
                         16,
                         128,
                         c.warp_rows()},
-                       sm80::forward_function<index>(),
+                       nullptr,
                        c.threads(),
-                       shared_bytes<index>,
+                       nullptr,
                        refusal,
                        index,
                        copy_bytes};
@@ -99,12 +130,56 @@ template <int index> ForwardKernel row() {
   return kernel;
 }
 
+template <int index> ForwardKernel row() {
+  constexpr ForwardConfig c = sm80::registry(index);
+  static const std::string name = name_of(c);
+  ForwardKernel kernel = row_of(c, name.c_str(), index);
+  kernel.function = sm80::forward_function<index>();
+  kernel.shared_bytes = shared_bytes<index>;
+  return kernel;
+}
+
+/// The rows whose formulas are read as data, once more with formulas compiled in.
+std::vector<RunTimeRow> run_time_rows() {
+  std::vector<RunTimeRow> rows;
+  for (int index = 0; index < sm80::registry_size; ++index) {
+    const ForwardConfig c = sm80::registry(index);
+    if (c.formula != sm80::Formula::changed) continue;
+    const int tile = index % (sm80::registry_size / 2) - sm80::plain_count;
+    RunTimeRow row{{jit::Family::sm80, c.type, tile}, {}, {}};
+    row.kernel.dtype = dtype_of(c.type);
+    row.kernel.shape = index;
+    row.name = kernel_name("sm80", c.type, c.head_dim, c.value_dim) + " " +
+               std::to_string(c.tile_rows()) + "x" + std::to_string(c.tile_keys) + " nvrtc";
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+ForwardKernel run_time_row(const RunTimeRow& of) {
+  ForwardKernel kernel = row_of(sm80::registry(of.kernel.shape), of.name.c_str(), of.kernel.shape);
+  kernel.compiled = &of.kernel;
+  kernel.at_run_time = &of.shape;
+  kernel.family_launch = formula_launch;
+  return kernel;
+}
+
 template <int... index>
 std::array<ForwardKernel, sizeof...(index)> rows(std::integer_sequence<int, index...>) {
   return {row<index>()...};
 }
 
 }  // namespace
+
+std::span<const ForwardKernel> sm80_run_time_kernels() {
+  static const std::vector<RunTimeRow> rows = run_time_rows();
+  static const std::vector<ForwardKernel> table = [] {
+    std::vector<ForwardKernel> all;
+    for (const RunTimeRow& of : rows) all.push_back(run_time_row(of));
+    return all;
+  }();
+  return table;
+}
 
 std::span<const ForwardKernel> sm80_kernels() {
   static const auto table = rows(std::make_integer_sequence<int, sm80::registry_size>{});

@@ -107,7 +107,7 @@ std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geom
   if (auto reason = device_refusal(problem)) return reason;
   if (auto reason = type_refusal(c.type, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
-  if (kernel.at_run_time) return run_time_refusal(geometry, problem);
+  if (kernel.at_run_time != nullptr) return run_time_refusal(geometry, problem);
   if (kernel.compiled != nullptr) return formula_refusal(*kernel.compiled, geometry, problem);
   return formula_refusal(c, geometry, problem);
 }
@@ -307,12 +307,11 @@ ForwardKernel compiled_row(const CompiledRow& of) {
   return kernel;
 }
 
-/// The rows of the formulas' tiles, without a function: of a type after the other.
-std::vector<CompiledRow> run_time_rows() {
-  std::vector<CompiledRow> rows;
+std::vector<RunTimeRow> run_time_rows() {
+  std::vector<RunTimeRow> rows;
   for (const HalfType type : {HalfType::bf16, HalfType::f16})
     for (int shape = 0; shape < sm90::shapes; ++shape) {
-      CompiledRow row{};
+      RunTimeRow row{{jit::Family::sm90, type, shape}, {}, {}};
       row.kernel.dtype = dtype_of(type);
       row.kernel.shape = shape;
       const ForwardConfig c = config_of(row.kernel);
@@ -321,6 +320,14 @@ std::vector<CompiledRow> run_time_rows() {
       rows.push_back(std::move(row));
     }
   return rows;
+}
+
+ForwardKernel run_time_row(const RunTimeRow& of) {
+  ForwardKernel kernel = row(config_of(of.kernel), of.name.c_str(), nullptr, nullptr, -1);
+  kernel.compiled = &of.kernel;
+  kernel.at_run_time = &of.shape;
+  kernel.packed_heads = one_head;
+  return kernel;
 }
 
 template <int... index>
@@ -339,14 +346,11 @@ std::span<const ForwardKernel> compiled_kernels() {
   return table;
 }
 
-std::span<const ForwardKernel> run_time_kernels() {
-  static const std::vector<CompiledRow> rows = run_time_rows();
+std::span<const ForwardKernel> sm90_run_time_kernels() {
+  static const std::vector<RunTimeRow> rows = run_time_rows();
   static const std::vector<ForwardKernel> table = [] {
     std::vector<ForwardKernel> all;
-    for (const CompiledRow& of : rows) {
-      all.push_back(compiled_row(of));
-      all.back().at_run_time = true;
-    }
+    for (const RunTimeRow& of : rows) all.push_back(run_time_row(of));
     return all;
   }();
   return table;

@@ -12,11 +12,11 @@
 #include "cuda/formula_compiler.hpp"
 #include "cuda/host/fake_runtime.hpp"
 #include "cuda/jit/forward_layout.hpp"
+#include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/side_tensor.hpp"
-#include "cuda/kernels/sm90/forward/params.hpp"
-#include "cuda/kernels/sm90/forward/registry.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "score/program/side_tensor_state.hpp"
+#include "support/only_kernels.hpp"
 #include "support/text_formula.hpp"
 #include "tilefold/error.hpp"
 #include "tilefold/expression.hpp"
@@ -25,7 +25,6 @@
 namespace tilefold::testing {
 namespace {
 
-using cuda::sm90::KernelParams;
 using score::as_text::Dilated;
 using score::as_text::Dilated_text;
 using score::as_text::SameDocument;
@@ -33,7 +32,8 @@ using score::as_text::SameDocument_text;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t batch = 2, length = 512, heads = 4, dim = 64;
-constexpr int bf16_64 = 0;  // row of the table of tiles
+constexpr cuda::jit::ForwardShape sm90_64{cuda::jit::Family::sm90, cuda::HalfType::bf16, 0},
+    sm80_64{cuda::jit::Family::sm80, cuda::HalfType::bf16, 1};
 
 Problem dense(const Mask& mask) {
   Problem problem;
@@ -49,8 +49,8 @@ Problem dense(const Mask& mask) {
 }
 Mask dilated(int step) { return text_mask(Dilated{step}, Dilated_text); }
 
-std::array<unsigned char, 4096> parameter;  // of the last launch
-const void* launched_function;
+std::array<unsigned char, 4096> parameter;  // of the first launch of a run, the forward
+const void* launched_function = nullptr;
 
 class RunTimeKernel : public ::testing::Test {
  protected:
@@ -63,11 +63,13 @@ class RunTimeKernel : public ::testing::Test {
   void TearDown() override { fake_runtime() = {}; }
   static FakeCalls calls() { return fake_runtime().calls; }
 
-  /// Runs with the parameter kept: as many bytes as the library itself copies.
+  /// Runs with the parameter kept: the library hands over the bytes of the largest there may be.
   static void run(const Plan& plan, const Problem& problem) {
+    launched_function = nullptr;
     fake_runtime().on_launch = [](const void* function, void** parameters) {
+      if (launched_function != nullptr) return;  // a merge of split rows
       launched_function = function;
-      std::memcpy(parameter.data(), parameters[0], sizeof(KernelParams) + 128);
+      std::memcpy(parameter.data(), parameters[0], parameter.size());
     };
     plan.run(problem.tensors);
     fake_runtime().on_launch = nullptr;
@@ -94,7 +96,7 @@ TEST_F(RunTimeKernel, IsLoadedOnceForAllPlansAndUnloadedWithTheLast) {
 }
 
 TEST_F(RunTimeKernel, IsLaunchedWithItsArguments) {
-  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, alignof(Dilated));
+  const auto layout = cuda::jit::forward_layout(sm90_64, alignof(Dilated));
   for (const int step : {3, 5}) {
     const Problem problem = dense(dilated(step));
     const Plan made = plan(problem);
@@ -110,6 +112,23 @@ TEST_F(RunTimeKernel, IsLaunchedWithItsArguments) {
   }
 }
 
+TEST_F(RunTimeKernel, OfSm80IsLaunchedWithItsArgumentsBehindTheOthers) {
+  const OnlyKernels only("sm80");
+  const Problem problem = dense(dilated(6));
+  const Plan made = plan(problem);
+  ASSERT_STREQ(made.kernel(), "sm80 bf16 d64 128x64 nvrtc");
+  run(made, problem);
+  Dilated functor{};
+  std::memcpy(&functor,
+              parameter.data() + cuda::jit::forward_layout(sm80_64, alignof(Dilated)).formula_at,
+              sizeof functor);
+  EXPECT_EQ(functor.step, 6);
+  cuda::ForwardParams params;
+  std::memcpy(static_cast<void*>(&params), parameter.data(), sizeof params);
+  EXPECT_EQ(params.query.data, problem.tensors.query.data());
+  EXPECT_EQ(params.out, problem.tensors.out.data());
+}
+
 TEST_F(RunTimeKernel, ReadsCopiesOfSideTensors) {
   std::vector<std::int32_t> ids(length);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = std::int32_t(i / 100);
@@ -118,7 +137,7 @@ TEST_F(RunTimeKernel, ReadsCopiesOfSideTensors) {
       dense(causal() && text_mask(SameDocument{table.lookup()}, SameDocument_text));
   run(plan(problem), problem);
   using Joined = score::And<score::Causal, SameDocument>;
-  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, alignof(Joined));
+  const auto layout = cuda::jit::forward_layout(sm90_64, alignof(Joined));
   const score::Lookup* copy = nullptr;
   Joined functor{};
   std::memcpy(static_cast<void*>(&functor), parameter.data() + layout.formula_at, sizeof functor);
@@ -136,7 +155,7 @@ struct ProgramArguments {
   int scalar;
 };
 ProgramArguments arguments_of_last_launch() {
-  const auto layout = cuda::jit::forward_layout(cuda::HalfType::bf16, bf16_64, 8);
+  const auto layout = cuda::jit::forward_layout(sm90_64, 8);
   ProgramArguments arguments{};
   std::memcpy(static_cast<void*>(&arguments), parameter.data() + layout.formula_at,
               sizeof arguments);
@@ -202,7 +221,7 @@ void gather_on_host(const void* function, void** parameters) {
       const_cast<int*>(array.high)[array.begin[level - 1] + cell] = bounds.high;
     }
   } else {
-    std::memcpy(parameter.data(), parameters[0], sizeof(KernelParams) + 512);
+    std::memcpy(parameter.data(), parameters[0], parameter.size());
   }
 }
 

@@ -11,6 +11,7 @@
 #include "cuda/compiled_formulas.hpp"
 #include "cuda/formula_compiler.hpp"
 #include "support/device_run.hpp"
+#include "support/only_kernels.hpp"
 #include "support/problem_generator.hpp"
 #include "support/random.hpp"
 #include "support/text_formula.hpp"
@@ -71,19 +72,10 @@ std::vector<Twins> twins(const SideData& side) {
   };
 }
 
-std::vector<GeneratorLimits> limits_of(const Twins& of) {
-  using F = Feature;
-  const std::vector<std::pair<Features, KeyForm>> asked = {
-      {{F::lse}, KeyForm::dense},
-      {{F::partial, F::grouped_heads}, KeyForm::dense},
-      {{F::uneven_lengths, F::key_lengths, F::query_lengths}, KeyForm::dense},
-      {{F::ragged_query, F::lse, F::empty_sequences}, KeyForm::ragged},
-      {{F::one_long_row, F::grouped_heads}, KeyForm::dense},
-      {{F::fewer_keys_than_queries, F::sinks}, KeyForm::dense},
-      {{F::padded_rows, F::scale, F::other_out_type}, KeyForm::dense},
-      {{F::ragged_query, F::device_lengths, F::lse}, KeyForm::ragged},
-      {{F::batch_invariant, F::few_rows}, KeyForm::dense},
-  };
+using Asked = std::vector<std::pair<Features, KeyForm>>;
+using F = Feature;
+
+std::vector<GeneratorLimits> limits_of(const Twins& of, const Asked& asked) {
   std::vector<GeneratorLimits> all;
   for (const auto& [features, keys] : asked) {
     GeneratorLimits limits;
@@ -96,6 +88,20 @@ std::vector<GeneratorLimits> limits_of(const Twins& of) {
     all.push_back(limits);
   }
   return all;
+}
+
+std::vector<GeneratorLimits> limits_of(const Twins& of) {
+  return limits_of(of, {
+                           {{F::lse}, KeyForm::dense},
+                           {{F::partial, F::grouped_heads}, KeyForm::dense},
+                           {{F::uneven_lengths, F::key_lengths, F::query_lengths}, KeyForm::dense},
+                           {{F::ragged_query, F::lse, F::empty_sequences}, KeyForm::ragged},
+                           {{F::one_long_row, F::grouped_heads}, KeyForm::dense},
+                           {{F::fewer_keys_than_queries, F::sinks}, KeyForm::dense},
+                           {{F::padded_rows, F::scale, F::other_out_type}, KeyForm::dense},
+                           {{F::ragged_query, F::device_lengths, F::lse}, KeyForm::ragged},
+                           {{F::batch_invariant, F::few_rows}, KeyForm::dense},
+                       });
 }
 
 RandomProblem drawn(std::uint64_t seed, const GeneratorLimits& limits, const Mask& mask,
@@ -157,6 +163,29 @@ TEST_F(TextOnDevice, HasTheBitsOfTheKernelThatNvccMade) {
         compute(b.problem);
         EXPECT_EQ(output_of(a.problem), output_of(b.problem)) << of.name << "\n" << a.describe();
       }
+}
+
+TEST_F(TextOnDevice, Sm80ComputesWhatFloat64DoesOverPagesAndPackedHeads) {
+  const OnlyKernels only("sm80");
+  const SideData side;
+  for (const Twins& of : twins(side)) {
+    int computed = 0;
+    for (const GeneratorLimits& limits :
+         limits_of(of, {{{F::lse, F::grouped_heads}, KeyForm::paged},
+                        {{F::page_list, F::pages_hnd, F::scale}, KeyForm::paged},
+                        {{F::one_long_row, F::grouped_heads, F::lse}, KeyForm::paged},
+                        {{F::device_lengths, F::partial}, KeyForm::paged},
+                        {{F::grouped_heads, F::sinks, F::uneven_lengths}, KeyForm::dense},
+                        {{F::ragged_query, F::empty_sequences, F::grouped_heads}, KeyForm::ragged},
+                        {{F::batch_invariant, F::few_rows}, KeyForm::dense}}))
+      for (std::uint64_t seed = 0; seed < 6; ++seed) {
+        RandomProblem problem = drawn(8500 + seed, limits, of.text_mask, of.text_score);
+        const ProblemVerdict verdict = check_problem(problem, Backend::cuda, 3);
+        EXPECT_EQ(verdict.fault + verdict.refusal, "") << of.name << "\n" << problem.describe();
+        computed += verdict.refusal.empty();
+      }
+    EXPECT_EQ(computed, 42) << of.name;
+  }
 }
 
 TEST_F(TextOnDevice, NewArgumentsCompileNothing) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <vector>
 
+#include "core/geometry.hpp"
 #include "cuda/backend.hpp"
 #include "cuda/formula_compiler.hpp"
 #include "cuda/jit/temporary_folder.hpp"
@@ -78,11 +80,31 @@ TEST_F(TextFormulas, AreJoinedWithBuiltIns) {
   EXPECT_STREQ(made.kernel(), "sm90 f16 d64 192x128 nvrtc");
 }
 
+// Compiles nothing: only asked whether it would.
+TEST_F(TextFormulas, OfPagedKeysAreForSm80) {
+  Problem p = described(dilated(3));
+  Tensors& t = p.tensors;
+  const Device device = Device::cuda(0);
+  t.key = t.value = TensorView(nullptr, DType::bf16, {64, 16, 4, 64}, device);
+  const std::vector<std::int32_t> table(2 * 16), lengths{200, 100};
+  t.pages.table = TensorView(table.data(), DType::i32, {2, 16});
+  t.key_lengths = TensorView(lengths.data(), DType::i32, {2});
+  const core::Geometry geometry = core::resolve(p);
+  int takes = 0;
+  for (const planner::Candidate& kernel : cuda::kernels()) {
+    if (planner::refusal(kernel, geometry, p)) continue;
+    EXPECT_THAT(kernel.name, AllOf(StartsWith("sm80 bf16"), ::testing::EndsWith("nvrtc")));
+    ++takes;
+  }
+  EXPECT_GE(takes, 1);
+}
+
 TEST_F(TextFormulas, BuiltInsNeedNoCompilation) {
   const Plan made = plan(described(causal() && window(100)));
   EXPECT_THAT(made.kernel(), Not(HasSubstr("nvrtc")));
-  EXPECT_THAT(made.explain(), AllOf(HasSubstr("nvrtc (6 kernels): NVRTC compiles formulas that"),
-                                    Not(HasSubstr("compiled   "))));
+  EXPECT_THAT(made.explain(),
+              AllOf(HasSubstr("nvrtc sm90 (6 kernels): NVRTC compiles formulas that"),
+                    Not(HasSubstr("compiled   "))));
 }
 
 TEST_F(TextFormulas, OthersAreRefusedWithAReason) {

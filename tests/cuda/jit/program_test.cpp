@@ -17,7 +17,9 @@ namespace {
 JitForward compiled(const Mask& mask, const ScoreChange& change, int shape) {
   KernelCache cache({"", "a test", 0});
   return compile_forward({score::code_of(mask.node())->code(),
-                          score::code_of(change.node())->code(), HalfType::bf16, shape},
+                          score::code_of(change.node())->code(),
+                          {Family::sm90, HalfType::bf16, shape},
+                          "sm_90a"},
                          nvrtc(), cache);
 }
 

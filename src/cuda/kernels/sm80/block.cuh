@@ -2,6 +2,7 @@
 // the formula.
 #pragma once
 
+#include "cuda/kernels/sm80/compiled.cuh"
 #include "cuda/kernels/sm80/loader.cuh"
 #include "cuda/kernels/sm80/rows.cuh"
 #include "cuda/tile/formula.cuh"
@@ -18,7 +19,7 @@ template <class Chosen> class BlockBase {
  public:
   static constexpr ForwardConfig config = Chosen::value;
   using Plan = SharedPlan<Chosen>;
-  static constexpr bool changes = config.formula == Formula::changed;
+  static constexpr bool changes = changes_scores<Chosen>();
 
   __device__ __forceinline__ BlockBase(const ForwardParams& params, BlockWork& block,
                                        unsigned char* shared)
@@ -79,7 +80,10 @@ template <class Chosen> class BlockBase {
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
       const int in_tile = first_row + 16 * (r / 2) + 8 * (r % 2) + lane / 4;
-      if constexpr (changes) change_scores(scores, r, rows_[in_tile], first_key, program);
+      if constexpr (config.formula == Formula::changed)
+        change_scores(scores, r, rows_[in_tile], first_key, program);
+      if constexpr (config.formula == Formula::compiled)
+        apply_compiled(scores, r, rows_[in_tile], first_key, program);
       if (seen.maybe()) {
         const Row row = rows_[in_tile];
         hide_outside(scores, r, first_key, row.begin, row.end);
@@ -98,6 +102,26 @@ template <class Chosen> class BlockBase {
       change_row(scores, r, params_.steps[step], at, params_, sequence(), block_.work.sequence,
                  block_.work.last_key);
     if (program) hide_by_program(scores, r, at, params_, sequence(), block_.work.sequence);
+  }
+
+  /// Positions of keys are one apart: a score's is its row's and a constant.
+  template <class Scores>
+  __device__ __forceinline__ void apply_compiled(Scores& scores, int r, const Row& row,
+                                                 int first_key, bool program) const {
+    const auto& formula = formula_of<Chosen>(params_);
+    const score::Place at = place_of(params_, sequence(), block_.work.sequence, row.head);
+    const score::Position query(query_position(params_, sequence(), row.query));
+    const int key = key_position(params_, sequence(), first_key);
+    if constexpr (changes)
+      for_row(scores, r, [&](float& s, int k) {
+        s = formula.change.change(s * params_.scale, query, score::Position(key, k), at);
+      });
+    if (!program) return;
+    for_row(scores, r, [&](float& s, int k) {
+      s = decided(formula.mask.keep(query, score::Position(key, k), at))
+              ? s
+              : -score::infinity<float>();
+    });
   }
 
   /// Q has arrived. The maximum of s * scale is that of s only for a positive scale: a negative one

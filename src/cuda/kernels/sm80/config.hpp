@@ -17,8 +17,9 @@ enum class QueryHome { shared, registers };
 /// `strided`: dense and ragged keys. `paged`: each key row through the page table, and the others
 /// too.
 enum class KeyHome { strided, paged };
-/// `plain`: scale and range mask. `changed`: softcap, ALiBi, bias and mask programs too.
-enum class Formula { plain, changed };
+/// `plain`: scale and range mask. `changed`: softcap, ALiBi, bias and mask programs too, read as
+/// data. `compiled`: a mask and a score change that are part of the kernel's type.
+enum class Formula { plain, changed, compiled };
 /// How warps share a block. `rows`: each has rows of its own. `columns`: four warps share 64 rows;
 /// each computes the scores of 32 rows and half the tile's keys and the output of a quarter of the
 /// columns, and the weights change hands in shared memory.
@@ -92,6 +93,13 @@ struct ForwardConfig {
 template <ForwardConfig config> struct Choice {
   static constexpr ForwardConfig value = config;
   static_assert(value.valid(), "shared memory or registers do not fit");
+};
+/// The same with the formula that is compiled into it: a CompiledFormula.
+template <ForwardConfig config, class F> struct CompiledChoice {
+  static constexpr ForwardConfig value = config;
+  using Compiled = F;
+  static_assert(value.valid(), "shared memory or registers do not fit");
+  static_assert(config.formula == Formula::compiled);
 };
 
 }  // namespace tilefold::cuda::sm80

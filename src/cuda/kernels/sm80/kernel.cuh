@@ -157,10 +157,9 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   }
 };
 
+/// What a block of a kernel does, whose dynamic shared memory starts at `shared`.
 template <class Chosen>
-__global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_per_sm)
-    forward_kernel(const __grid_constant__ ForwardParams params) {
-  extern __shared__ __align__(128) unsigned char shared[];
+__device__ __forceinline__ void compute_block(const ForwardParams& params, unsigned char* shared) {
   BlockWork& block = *reinterpret_cast<BlockWork*>(shared + SharedPlan<Chosen>::work);
   // Every thread finds out for itself: the first copies wait for no barrier.
   BlockWork mine = block_work(params, work_of(params, blockIdx.x));
@@ -169,6 +168,22 @@ __global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_
     ColumnBlock<Chosen>(params, block, shared).run(mine);
   else
     RowBlock<Chosen>(params, block, shared).run(mine);
+}
+
+template <class Chosen>
+__global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_per_sm)
+    forward_kernel(const __grid_constant__ ForwardParams params) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  compute_block<Chosen>(params, shared);
+}
+
+/// The same for a formula that is part of the kernel's type.
+template <class Chosen>
+__global__ void __launch_bounds__(Chosen::value.threads(), Chosen::value.blocks_per_sm)
+    compiled_forward_kernel(
+        const __grid_constant__ CompiledParams<typename Chosen::Compiled> params) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  compute_block<Chosen>(params, shared);
 }
 
 }  // namespace tilefold::cuda::sm80

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/kernels/forward_params.cuh"
+#include "cuda/kernels/sm80/compiled.cuh"
 #include "cuda/kernels/sm80/config.hpp"
 #include "cuda/kernels/sm80/lanes.hpp"
 #include "cuda/kernels/sm80/shared_plan.cuh"
@@ -101,6 +102,14 @@ template <class Chosen> class Loader {
         const KeyRange seen =
             keys_seen_by_any(params_, sequence(), block_.work, first,
                              score::smaller(first + config.tile_keys, wanted.end));
+        wanted = {score::larger(wanted.begin, seen.begin), score::smaller(wanted.end, seen.end)};
+      }
+    } else if constexpr (config.formula == Formula::compiled) {
+      if (tile & 1) {
+        const int first = score::larger(tile / 2 * config.tile_keys, wanted.begin);
+        const int last = score::smaller((tile / 2 + 1) * config.tile_keys, wanted.end);
+        const KeyRange seen =
+            keys_maybe_seen<Chosen>(params_, sequence(), block_.work, first, last);
         wanted = {score::larger(wanted.begin, seen.begin), score::smaller(wanted.end, seen.end)};
       }
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/kernels/forward_params.cuh"
+#include "cuda/kernels/sm80/compiled.cuh"
 #include "cuda/kernels/sm80/shared_plan.cuh"
 
 namespace tilefold::cuda::sm80 {
@@ -19,7 +20,7 @@ __device__ __forceinline__ KeySpan across_warp(KeySpan span) {
 template <class Chosen> class TileWalk {
  public:
   static constexpr ForwardConfig config = Chosen::value;
-  static constexpr bool asks = config.formula == Formula::changed;
+  static constexpr bool asks = config.formula != Formula::plain;
   static constexpr int end = -1;
 
   __device__ __forceinline__ TileWalk(int first_key, int last_key)
@@ -58,7 +59,11 @@ template <class Chosen> class TileWalk {
     if (tile < last_) {
       const int first = score::larger(tile * config.tile_keys, block.wanted.begin);
       const int last = score::smaller((tile + 1) * config.tile_keys, block.wanted.end);
-      answer = tile_answer(params, params.sequences[block.work.sequence], block.work, first, last);
+      const SequenceInfo& sequence = params.sequences[block.work.sequence];
+      if constexpr (config.formula == Formula::compiled)
+        answer = compiled_answer<Chosen>(params, sequence, block.work, first, last);
+      else
+        answer = tile_answer(params, sequence, block.work, first, last);
     }
     visible_ = __ballot_sync(0xffffffffu, !answer.no());
     full_ = __ballot_sync(0xffffffffu, answer.yes());
