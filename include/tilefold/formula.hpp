@@ -45,6 +45,7 @@ struct Extent {
 
 class MaskNode;
 class ScoreNode;
+struct SideTensorState;
 
 /// What a built-in mask says of itself, so that a backend may compute it from data. `code` is a
 /// functor, which can only be called. Pointers live as long as the node.
@@ -76,6 +77,7 @@ struct ScoreDescription {
   const ScoreNode* second = nullptr;
 };
 
+using VisitSideTensor = std::function<void(SideTensorState& tensor)>;
 using NameTerm = std::function<void(const std::string& term)>;
 
 /// A mask behind a pointer. Flags and scores are laid out [key][query]: a row holds the queries of
@@ -99,6 +101,8 @@ class MaskNode {
   virtual unsigned revision() const { return 0; }
   /// A side tensor that lies on a device; null where none does.
   virtual const TensorView* device_tensor() const { return nullptr; }
+  /// The side tensors of formulas that were built at run time.
+  virtual void each_side_tensor(const VisitSideTensor& visit) const { (void)visit; }
   /// Names the terms whose answer about the tile is `some` although all its elements agree: they
   /// make tiles partial that are not.
   virtual void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const;

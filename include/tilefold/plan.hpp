@@ -48,6 +48,10 @@ class Plan {
   std::string explain() const;
   /// The same as a JSON object.
   std::string explain_json() const;
+  /// Reads side tensors of the formula that lie on a device, in the stream's order, and waits for
+  /// that: until they are updated, explain() and count_tiles() count tiles by them. Without, tiles
+  /// that such a tensor decides count as partial.
+  void read_side_tensors(void* stream) const;
   /// Tiles none, partial and full, counted from the mask alone. Lengths on a device count as their
   /// capacities: none of them is read.
   TileCounts count_tiles() const;

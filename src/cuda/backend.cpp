@@ -289,6 +289,13 @@ void check_alignment(const Execution& execution, const Tensors& tensors) {
   }
 }
 
+void read_back(void* to, const void* from, std::size_t bytes, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  require_success(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, on),
+                  "reading a side tensor");
+  require_success(cudaStreamSynchronize(on), "waiting for a side tensor");
+}
+
 bool is_capturing(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   require_success(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),

@@ -94,6 +94,9 @@ void check_alignment(const Execution& execution, const Tensors& tensors);
 /// tensors with the plan's description.
 void check_pointers(const core::PlannedTensors& planned, const core::TensorPointers& given);
 
+/// Copies device memory to the host in the stream's order and waits for it.
+void read_back(void* to, const void* from, std::size_t bytes, void* stream);
+
 /// True while the stream is being captured into a graph.
 bool is_capturing(void* stream);
 

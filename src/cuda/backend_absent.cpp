@@ -26,6 +26,7 @@ std::shared_ptr<Prepared> prepare(const Execution&) { refuse(); }
 void check_alignment(const Execution&, const Tensors&) { refuse(); }
 std::size_t input_alignment(int) { refuse(); }
 void check_pointers(const core::PlannedTensors&, const core::TensorPointers&) { refuse(); }
+void read_back(void*, const void*, std::size_t, void*) { refuse(); }
 bool is_capturing(void*) { refuse(); }
 void run(const Execution&, const Prepared&, const Tensors&, void*, void*) { refuse(); }
 

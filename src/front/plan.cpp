@@ -12,6 +12,7 @@
 #include "front/kernels.hpp"
 #include "plan/choose.hpp"
 #include "plan/explain.hpp"
+#include "score/program/side_tensor_state.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold {
@@ -113,6 +114,20 @@ Plan plan(const Problem& problem) {
   state->planned = core::PlannedTensors(
       problem.tensors, state->on_cuda() ? cuda::input_alignment(state->cuda_index) : 1);
   return Plan(std::move(state));
+}
+
+void Plan::read_side_tensors(void* stream) const {
+  const score::MaskNode* mask = state_->problem.options.mask.node();
+  if (mask == nullptr) return;
+  mask->each_side_tensor([&](score::SideTensorState& tensor) {
+    if (tensor.on_host()) return;
+    const TensorView::ByteSpan span = tensor.values.byte_span();
+    std::vector<unsigned char> bytes(std::size_t(span.last - span.first));
+    cuda::read_back(bytes.data(),
+                    static_cast<const unsigned char*>(tensor.values.data()) + span.first,
+                    bytes.size(), stream);
+    tensor.show(bytes.data() - span.first);
+  });
 }
 
 std::string Plan::explain() const { return planner::to_text(state_->explain()); }

@@ -92,6 +92,10 @@ class JoinedMask final : public MaskNode {
     b_->require_fit(extent);
   }
   unsigned revision() const override { return a_->revision() + b_->revision(); }
+  void each_side_tensor(const VisitSideTensor& visit) const override {
+    a_->each_side_tensor(visit);
+    b_->each_side_tensor(visit);
+  }
   void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override {
     a_->name_blunt_terms(tile, name);
     b_->name_blunt_terms(tile, name);
@@ -128,6 +132,9 @@ class NegatedMask final : public MaskNode {
   }
   void require_fit(const Extent& extent) const override { a_->require_fit(extent); }
   unsigned revision() const override { return a_->revision(); }
+  void each_side_tensor(const VisitSideTensor& visit) const override {
+    a_->each_side_tensor(visit);
+  }
   void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override {
     a_->name_blunt_terms(tile, name);
   }

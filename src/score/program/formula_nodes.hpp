@@ -13,6 +13,9 @@ class ProgramMask final : public MaskNode, public CodeSource {
   Truth classify(Interval queries, Interval keys, const Place& place) const override;
   std::string text() const override;
   void require_fit(const Extent& extent) const override;
+  void each_side_tensor(const VisitSideTensor& visit) const override {
+    for (const auto& tensor : program_.program().tensors) visit(*tensor);
+  }
   void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override;
   unsigned revision() const override { return program_.program().revision(); }
   const TensorView* device_tensor() const override { return program_.program().device_tensor(); }

@@ -143,6 +143,20 @@ void SideTensorState::take(const TensorView& given) {
   integers = std::move(new_integers);
   reals = std::move(new_reals);
   ++revision;
+  renew_cells();
+}
+
+void SideTensorState::show(const void* entries) {
+  const TensorView here(entries, values.dtype(), values.shape(), values.strides());
+  const std::lock_guard lock(mutex_);
+  if (kind == Kind::real)
+    reals = copied<float, float>(here, [](float x) { return x; });
+  else
+    integers = copied<int, int>(here, [](int x) { return x; });
+  renew_cells();
+}
+
+void SideTensorState::renew_cells() {
   for (const auto& list : integer_lists_)
     if (const auto cells = list.lock()) point(*cells);
   for (const auto& list : real_lists_)
@@ -164,11 +178,12 @@ template <class T> void read_copy(SideArray<T>& array, const std::vector<T>& cop
 template <class T>
 void point_at(Cells<T>& cells, const TensorView& values, const std::vector<T>& copy) {
   cells.array = shape_of_cells<T>(values, cells.array.blocked);
-  if (values.device() != Device::cpu()) return;
-  if (copy.empty())
+  if (!copy.empty())
+    read_copy(cells.array, copy);
+  else if (values.device() == Device::cpu())
     cells.array.values = static_cast<const T*>(values.data());
   else
-    read_copy(cells.array, copy);
+    return;
   cells.rebuild();
 }
 

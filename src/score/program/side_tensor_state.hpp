@@ -39,8 +39,12 @@ struct SideTensorState {
   std::shared_ptr<const Cells<int>> integer_cells(unsigned blocked);
   std::shared_ptr<const Cells<float>> real_cells(unsigned blocked);
   void take(const TensorView& given);
+  /// Of a tensor on a device: its entries as they are now, on the host, in its own strides. Until
+  /// the next update() its bounds are known.
+  void show(const void* entries);
 
  private:
+  void renew_cells();
   std::mutex mutex_{};  // of the lists
   std::vector<std::weak_ptr<Cells<int>>> integer_lists_{};
   std::vector<std::weak_ptr<Cells<float>>> real_lists_{};

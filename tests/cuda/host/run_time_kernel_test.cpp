@@ -263,6 +263,22 @@ TEST_F(RunTimeKernel, BuildsCellsOfTensorsThatLieOnTheDevice) {
   fake_runtime().on_launch = nullptr;
 }
 
+TEST_F(RunTimeKernel, CountsTilesByADeviceTensorOnceItWasRead) {
+  using symbols::k, symbols::off, symbols::q;
+  std::vector<std::int32_t> ids(length);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = std::int32_t(i / 128);
+  SideTensor there("doc", TensorView(ids.data(), DType::i32, {length}, Device::cuda(0)));
+  const SideTensor here("doc", TensorView(ids.data(), DType::i32, {length}));
+  const Plan made = plan(dense(mask(there[q + off] == there[k])));
+  const Plan known = plan(dense(mask(here[q + off] == here[k])));
+  EXPECT_EQ(made.count_tiles().none, 0) << "nothing is known of it";
+  made.read_side_tensors(nullptr);
+  EXPECT_EQ(made.count_tiles(), known.count_tiles());
+  EXPECT_GT(known.count_tiles().none, 0);
+  there.update(TensorView(ids.data(), DType::i32, {length}, Device::cuda(0)));
+  EXPECT_EQ(made.count_tiles().none, 0);
+}
+
 TEST_F(RunTimeKernel, RefusesTensorsOfAnotherDevice) {
   using namespace symbols;
   const SideTensor doc("doc",
