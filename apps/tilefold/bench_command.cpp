@@ -142,10 +142,10 @@ void add_bench_forward(CLI::App& command) {
   bench::ForwardOptions& o = a->options;
   forward->add_option("--csv", a->csv, "Writes every figure, with the command");
   forward->add_option("--svg", a->svg, "Draws the grid");
-  forward->add_option("--set", o.sets, "grid, gqa, window, ragged, formulas, choice")
+  forward->add_option("--set", o.sets, "grid, gqa, window, ragged, formulas, run-time, choice")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::IsMember({"grid", "gqa", "window", "ragged", "formulas", "choice"}));
+      ->check(CLI::IsMember({"grid", "gqa", "window", "ragged", "formulas", "run-time", "choice"}));
   forward->add_option("--head-dim", o.head_dims, "Of grid, whose hidden size is 2048, and choice")
       ->delimiter(',')
       ->capture_default_str()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilefold/error.hpp"
+#include "tilefold/expression.hpp"
 
 namespace tilefold::bench {
 
@@ -28,10 +29,11 @@ struct Documents {
   }
 };
 
-score::Document documents_of(int length) {
+const Documents& drawn_documents(int length) {
   static std::map<int, Documents> all;
-  return {all.try_emplace(length, length).first->second.table->lookup()};
+  return all.try_emplace(length, length).first->second;
 }
+score::Document documents_of(int length) { return {drawn_documents(length).table->lookup()}; }
 
 score::RelativeBias relative_bias() {
   constexpr int size = 2 * reach + 1;
@@ -53,13 +55,71 @@ score::Alibi alibi_of_heads() {
   return {slopes.data(), 0};
 }
 
+constexpr int block = 128, drafts = 64;
+
+/// Side tensors of one length.
+struct TextMaterial {
+  std::vector<float> slopes = std::vector<float>(heads);
+  std::vector<std::int32_t> blocks;
+  std::unique_ptr<bool[]> tree{new bool[drafts * drafts]};
+  std::vector<SideTensor> tensors;
+
+  TextMaterial(const std::vector<std::int32_t>& ids, int length) {
+    alibi_slopes(heads, slopes.data());
+    const int side = (length + block - 1) / block;
+    for (int i = 0; i < side; ++i)
+      for (int j = 0; j < side; ++j)
+        blocks.push_back(i == j || (i * 7919 + j * 104729 + i * j * 31) % 4 == 0 ? 1 : 0);
+    // Draft i follows draft (i - 1) / 3: a ternary tree, each draft sees its ancestors.
+    for (int i = 0; i < drafts * drafts; ++i) tree[i] = false;
+    for (int i = 0; i < drafts; ++i)
+      for (int at = i;; at = (at - 1) / 3) {
+        tree[i * drafts + at] = true;
+        if (at == 0) break;
+      }
+    tensors = {SideTensor("doc", TensorView(ids.data(), DType::i32, {length})),
+               SideTensor("slope", TensorView(slopes.data(), DType::f32, {heads})),
+               SideTensor("block", TensorView(blocks.data(), DType::i32, {side, side})),
+               SideTensor("tree", TensorView(tree.get(), {drafts, drafts}))};
+  }
+};
+
+struct TextFormula {
+  const char *name, *mask, *score;
+};
+constexpr TextFormula text_formulas[] = {
+    {"text causal", "k <= q + off", nullptr},
+    {"text window", "k <= q + off and q + off - k < 1024", nullptr},
+    {"text alibi", "k <= q + off", "s + slope[head] * real(k - (q + off))"},
+    {"text softcap", "true", "30.0 * tanh(s / 30.0)"},
+    {"text documents", "k <= q + off and doc[q + off] == doc[k]", nullptr},
+    {"text prefix", "k <= q + off or k < Sk // 4", nullptr},
+    {"text blocks", "block[q // 128, k // 128] == 1", nullptr},
+    {"text tree", "k < Sk - 64 or tree[q, k - (Sk - 64)]", nullptr},
+};
+constexpr const char* text_names[] = {"text causal",  "text window",    "text alibi",
+                                      "text softcap", "text documents", "text prefix",
+                                      "text blocks",  "text tree"};
+
+NamedFormula text_formula(const TextFormula& of, int length) {
+  static std::map<int, TextMaterial> all;
+  const TextMaterial& material =
+      all.try_emplace(length, drawn_documents(length).ids, length).first->second;
+  const Names names{material.tensors, {}};
+  return {of.name, parse_mask(of.mask, names),
+          of.score == nullptr ? ScoreChange() : parse_score(of.score, names)};
+}
+
 constexpr const char* names[] = {"causal", "window", "documents", "relative", "alibi", "softcap"};
 
 }  // namespace
 
 std::span<const char* const> formula_names() { return names; }
+std::span<const char* const> text_formula_names() { return text_names; }
 
 NamedFormula named_formula(const std::string& name, int length) {
+  for (const TextFormula& of : text_formulas)
+    if (name == of.name) return text_formula(of, length);
   const score::Causal causal{};
   if (name == "causal") return {names[0], mask(CausalFormula{}), {}};
   if (name == "window") return {names[1], mask(causal && score::Window{1023, -1}), {}};

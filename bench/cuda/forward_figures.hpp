@@ -12,7 +12,7 @@ namespace tilefold::bench {
 
 /// Lengths of a batch and who shares keys.
 struct ForwardPoint {
-  std::string set;           // "grid", "gqa", "window", "ragged", "formulas", "choice"
+  std::string set;           // "grid", "gqa", "window", "ragged", "formulas", "run-time", ...
   std::vector<int> lengths;  // of each sequence; keys, and queries where `queries` is 0
   int query_heads, kv_heads, head_dim;
   bool causal;
@@ -40,6 +40,7 @@ struct ForwardFigure {
   double median_ms = 0, fastest_ms = 0, slowest_ms = 0;
   double predicted_ms = 0;                             // by the plan's cost model
   double plan_microseconds = 0, run_microseconds = 0;  // of the host, median
+  double first_result_ms = 0;         // from the first plan() on, a formula's compilation included
   double clock_mhz = 0;               // of a multiprocessor, right behind the last launch
   std::optional<double> power_watts;  // of 0.2 s of launches; none unasked or without NVML
   double tflops() const { return median_ms > 0 ? point.flops() / median_ms / 1e9 : 0; }

@@ -34,6 +34,24 @@ void add_formulas(const ForwardOptions& options, std::vector<ForwardPoint>& poin
     }
 }
 
+/// Formulas built at run time, and the built-in causal mask; the tree with 64 queries over 4160
+/// keys.
+void add_run_time(const ForwardOptions& options, std::vector<ForwardPoint>& points) {
+  constexpr int length = 8192, tree_keys = 4160, tree_queries = 64;
+  for (int d : {64, 128}) {
+    const int heads = grid_hidden / d;
+    const std::vector<int> lengths(std::size_t(grid_tokens / length), length);
+    points.push_back({"run-time", lengths, heads, heads, d, true, 0, options.dtype});
+    for (const std::string name : text_formula_names()) {
+      points.push_back({"run-time", lengths, heads, heads, d, false, 0, options.dtype});
+      points.back().formula = name;
+      if (name != "text tree") continue;
+      points.back().lengths.assign(32, tree_keys);
+      points.back().queries = tree_queries;
+    }
+  }
+}
+
 /// Keys and values of a point, at most: two sets of tensors stand in memory.
 constexpr double most_choice_bytes = 8e9;
 
@@ -62,7 +80,7 @@ bool ForwardPoint::ragged() const {
 
 double ForwardPoint::flops() const {
   double pairs = 0;
-  if (set == "formulas") {
+  if (set == "formulas" || (set == "run-time" && queries == 0)) {
     const Mask seen = causal ? tilefold::causal() : named_formula(formula, lengths[0]).mask;
     pairs = double(lengths.size()) * 128 * 128 * double(visible_tiles(seen, lengths[0]));
     return 4 * pairs * query_heads * head_dim;
@@ -95,6 +113,7 @@ std::vector<ForwardPoint> forward_points(const ForwardOptions& options) {
   for (const std::string& set : options.sets) {
     if (set == "grid") add_grid(options, points);
     if (set == "formulas") add_formulas(options, points);
+    if (set == "run-time") add_run_time(options, points);
     if (set == "gqa")
       for (int heads : {32, 64})
         for (const auto& [batch, length] : {std::pair{1, 8192}, {16, 1024}, {64, 1024}})

@@ -26,7 +26,7 @@ std::string forward_csv_head(const std::string& device, const std::string& comma
   return fmt::format("# {}, {}, commit {}\n# {}\n", device, today(), commit(), command) +
          "peer,mode,op,dtype,batch,heads_q,heads_kv,hdim,seqlen_q,seqlen_k,causal,window,ms,"
          "fastest_ms,slowest_ms,rate,unit,kernel,plan_us,run_us,clock_mhz,power_w,"
-         "predicted_ms\n";
+         "predicted_ms,first_result_ms\n";
 }
 
 std::string forward_csv_row(const ForwardFigure& f) {
@@ -36,7 +36,7 @@ std::string forward_csv_row(const ForwardFigure& f) {
   const int length = p.ragged() ? 0 : p.lengths[0];
   return fmt::format(
       "tilefold,{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.1f},TFLOPS,{},{:.1f},"
-      "{:.1f},{:.0f},{},{:.4f}\n",
+      "{:.1f},{:.0f},{},{:.4f},{:.1f}\n",
       f.launching == Launching::queued ? "queued" : "single",
       p.ragged()          ? "forward_ragged"
       : p.formula.empty() ? std::string("forward")
@@ -44,7 +44,7 @@ std::string forward_csv_row(const ForwardFigure& f) {
       tilefold::name(p.dtype), p.lengths.size(), p.query_heads, p.kv_heads, p.head_dim,
       p.ragged() ? 0 : p.queries_of(length), length, int(p.causal), p.window, f.median_ms,
       f.fastest_ms, f.slowest_ms, f.tflops(), f.kernel, f.plan_microseconds, f.run_microseconds,
-      f.clock_mhz, watts(f), f.predicted_ms);
+      f.clock_mhz, watts(f), f.predicted_ms, f.first_result_ms);
 }
 
 std::string forward_table(const std::vector<ForwardFigure>& figures) {

@@ -22,6 +22,7 @@ ForwardFigure measured(double milliseconds) {
   figure.launching = Launching::queued;
   figure.median_ms = figure.fastest_ms = figure.slowest_ms = milliseconds;
   figure.predicted_ms = 0.12;
+  figure.first_result_ms = 1234.5;
   figure.clock_mhz = 1754.6;
   return figure;
 }
@@ -35,13 +36,13 @@ TEST(ForwardCsv, EveryLineHasTheColumnsOfTheHead) {
   std::string line, names;
   while (std::getline(head, line))
     if (line[0] != '#') names = line;
-  EXPECT_THAT(names, EndsWith("plan_us,run_us,clock_mhz,power_w,predicted_ms"));
+  EXPECT_THAT(names, EndsWith("plan_us,run_us,clock_mhz,power_w,predicted_ms,first_result_ms"));
   ForwardFigure figure = measured(0.1);
   EXPECT_EQ(columns_of(forward_csv_row(figure)), columns_of(names));
-  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,,0.1200\n")) << "no meter, no figure";
+  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,,0.1200,1234.5\n")) << "no meter, no figure";
   figure.power_watts = 683.4;
   EXPECT_EQ(columns_of(forward_csv_row(figure)), columns_of(names));
-  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,683,0.1200\n"));
+  EXPECT_THAT(forward_csv_row(figure), EndsWith(",1755,683,0.1200,1234.5\n"));
 }
 
 TEST(ForwardTable, ShowsClockAndPowerBesideTflops) {
