@@ -88,12 +88,13 @@ struct TextFormula {
   const char *name, *mask, *score;
 };
 constexpr TextFormula text_formulas[] = {
-    {"text causal", "k <= q + off", nullptr},
-    {"text window", "k <= q + off and q + off - k < 1024", nullptr},
-    {"text alibi", "k <= q + off", "s + slope[head] * real(k - (q + off))"},
+    // With constants alone these two would be what the built-in masks are, and need no code.
+    {"text causal", "k <= q + off + none", nullptr},
+    {"text window", "k <= q + off and q + off - k < reach", nullptr},
+    {"text alibi", "k <= q + off + none", "s + slope[head] * real(k - (q + off))"},
     {"text softcap", "true", "30.0 * tanh(s / 30.0)"},
-    {"text documents", "k <= q + off and doc[q + off] == doc[k]", nullptr},
-    {"text prefix", "k <= q + off or k < Sk // 4", nullptr},
+    {"text documents", "k <= q + off + none and doc[q + off] == doc[k]", nullptr},
+    {"text prefix", "k <= q + off + none or k < Sk // 4", nullptr},
     {"text blocks", "block[q // 128, k // 128] == 1", nullptr},
     {"text tree", "k < Sk - 64 or tree[q, k - (Sk - 64)]", nullptr},
 };
@@ -105,7 +106,7 @@ NamedFormula text_formula(const TextFormula& of, int length) {
   static std::map<int, TextMaterial> all;
   const TextMaterial& material =
       all.try_emplace(length, drawn_documents(length).ids, length).first->second;
-  const Names names{material.tensors, {}};
+  const Names names{material.tensors, {Scalar("none", 0), Scalar("reach", 1024)}};
   return {of.name, parse_mask(of.mask, names),
           of.score == nullptr ? ScoreChange() : parse_score(of.score, names)};
 }

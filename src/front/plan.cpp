@@ -181,7 +181,7 @@ void Plan::State::prepare_cuda(const RunOptions& options) {
                       "first");
   if (!prepared) prepared = cuda::prepare(on_device());
   if (old_values) prepared->renew_formula(on_device(), options.stream);
-  if (needs_own) prepared->allocate_workspace(workspace_bytes);
+  if (needs_own && prepared->workspace() == nullptr) prepared->allocate_workspace(workspace_bytes);
 }
 
 void Plan::State::run_on_cuda(const Tensors& tensors, const core::TensorPointers& given,

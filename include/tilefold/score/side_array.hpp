@@ -30,9 +30,12 @@ template <> struct BoundsOf<float> {
 };
 
 template <class T> struct LowHigh { T low, high; };
+/// count[a] cells from first[a] on, along each axis.
+template <int axes> struct CellRange { int first[axes], count[axes]; };
 template <class T> struct SideArray;
-template <class T> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array, int level,
-                                                          const int* first, const int* count);
+template <class T, int axes> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array,
+                                                                    int level,
+                                                                    const CellRange<axes>& cells);
 
 template <class T> struct SideArray {
   static constexpr int max_rank = 4, max_levels = 10;
@@ -60,16 +63,11 @@ template <class T> struct SideArray {
     return index < 0 ? 0 : index >= size[axis] ? size[axis] - 1 : index;
   }
 
-  /// Where an element lies, and where a cell of level 1, 2, ...
+  /// Where an element lies.
   TILEFOLD_HD constexpr long long element(const int* index) const {
     long long at = 0;
     for (int a = 0; a < rank; ++a) at += index[a] * stride[a];
     return at;
-  }
-  TILEFOLD_HD constexpr long long cell(const int* index, int level) const {
-    long long at = 0;
-    for (int a = 0; a < rank; ++a) at = at * cells(a, level) + index[a];
-    return begin[level - 1] + at;
   }
   TILEFOLD_HD constexpr long long cells_of(int level) const {
     long long count = 1;
@@ -103,82 +101,95 @@ template <class T> struct SideArray {
         size[3]);
   }
 
-  TILEFOLD_HD Bounds at(Interval a) const { return within({a, 0, 0, 0}); }
-  TILEFOLD_HD Bounds at(Interval a, Interval b) const { return within({a, b, 0, 0}); }
-  TILEFOLD_HD Bounds at(Interval a, Interval b, Interval c) const { return within({a, b, c, 0}); }
+  TILEFOLD_HD Bounds at(Interval a) const { return within<1>({a, 0, 0, 0}); }
+  TILEFOLD_HD Bounds at(Interval a, Interval b) const { return within<2>({a, b, 0, 0}); }
+  TILEFOLD_HD Bounds at(Interval a, Interval b, Interval c) const {
+    return within<3>({a, b, c, 0});
+  }
   TILEFOLD_HD Bounds at(Interval a, Interval b, Interval c, Interval d) const {
-    return within({a, b, c, d});
+    return within<4>({a, b, c, d});
   }
 
  private:
   struct Box {
     Interval axis[max_rank];
   };
-  TILEFOLD_HD Bounds within(Box box) const {
+  // Axes are counted at compile time: a GPU then holds the indices in registers.
+  template <int axes> TILEFOLD_HD Bounds within(Box box) const {
     if (values == nullptr) return BoundsOf<T>::unknown();
-    for (int a = 0; a < rank; ++a)
+    for (int a = 0; a < axes; ++a)
       box.axis[a] = {held(a, box.axis[a].low), held(a, box.axis[a].high)};
     int level = 0;
-    while (level <= levels && !few_cells(box, level)) ++level;
+    while (level <= levels && !few_cells<axes>(box, level)) ++level;
     if (level > levels) return BoundsOf<T>::unknown();
-    return joined(box, level);
+    CellRange<axes> met{};
+    for (int a = 0; a < axes; ++a) {
+      met.first[a] = box.axis[a].low >> shift(a, level);
+      met.count[a] = (box.axis[a].high >> shift(a, level)) - met.first[a] + 1;
+    }
+    const LowHigh<T> found = bounds_of_cells(*this, level, met);
+    return BoundsOf<T>::of(found.low, found.high);
   }
-  TILEFOLD_HD bool few_cells(const Box& box, int level) const {
+  template <int axes> TILEFOLD_HD bool few_cells(const Box& box, int level) const {
     bool few = true;
-    for (int a = 0; a < rank; ++a)
+    for (int a = 0; a < axes; ++a)
       few = few && (box.axis[a].high >> shift(a, level)) - (box.axis[a].low >> shift(a, level)) <
                        most_cells;
     return few;
   }
-  /// Of at most most_cells^rank cells.
-  TILEFOLD_HD Bounds joined(const Box& box, int level) const {
-    int first[max_rank] = {}, count[max_rank] = {};
-    for (int a = 0; a < rank; ++a) {
-      first[a] = box.axis[a].low >> shift(a, level);
-      count[a] = (box.axis[a].high >> shift(a, level)) - first[a] + 1;
-    }
-    const LowHigh<T> found = bounds_of_cells(*this, level, first, count);
-    return BoundsOf<T>::of(found.low, found.high);
-  }
 };
 
-/// The least and largest of all entries of cells [first, first + count) of `level`; NaN where one
-/// is NaN.
-template <class T> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array, int level,
-                                                          const int* first, const int* count) {
+/// The least and largest of all entries of the cells of `level`; NaN where one is NaN.
+template <class T, int axes> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideArray<T>& array,
+                                                                    int level,
+                                                                    const CellRange<axes>& cells) {
   int all = 1;
-  for (int a = 0; a < array.rank; ++a) all *= count[a];
+  for (int a = 0; a < axes; ++a) all *= cells.count[a];
   LowHigh<T> found{};
 #ifdef __CUDA_ARCH__
 #pragma unroll 1
 #endif
   for (int i = 0; i < all; ++i) {
-    int index[SideArray<T>::max_rank] = {}, rest = i;
-    for (int a = array.rank - 1; a >= 0; --a) {
-      index[a] = first[a] + rest % count[a];
-      rest /= count[a];
+    int rest = i;
+    long long element = 0, cell = 0, cells_before = 1;
+    for (int a = axes - 1; a >= 0; --a) {
+      const int index = cells.first[a] + (a == 0 ? rest : rest % cells.count[a]);
+      if (a > 0) rest /= cells.count[a];
+      element += index * array.stride[a];
+      cell += index * cells_before;
+      cells_before *= array.cells(a, level);
     }
-    const long long at = level == 0 ? array.element(index) : array.cell(index, level);
-    const T low = level == 0 ? array.values[at] : array.low[at];
-    const T high = level == 0 ? low : array.high[at];
+    if (level > 0) cell += array.begin[level - 1];
+    const T low = level == 0 ? array.values[element] : array.low[cell];
+    const T high = level == 0 ? low : array.high[cell];
     if (i == 0 || low < found.low || low != low) found.low = low;
     if (i == 0 || high > found.high || high != high) found.high = high;
   }
   return found;
 }
 
-/// Cell `number` of `level`, 1 or more, from the level below: how cells are built.
-template <class T>
+/// Cell `number` of `level`, 1 or more, from the level below, of an array of so many axes.
+template <int axes, class T>
 TILEFOLD_HD LowHigh<T> bounds_below(const SideArray<T>& array, int level, long long number) {
-  int first[SideArray<T>::max_rank] = {}, count[SideArray<T>::max_rank] = {};
-  for (int a = array.rank - 1; a >= 0; --a) {
+  CellRange<axes> below{};
+  for (int a = axes - 1; a >= 0; --a) {
     const int cells = array.cells(a, level), at = int(number % cells);
     number /= cells;
     const int fan = array.is_blocked(a) ? 1 << SideArray<T>::fan_bits : 1;
-    first[a] = at * fan;
-    count[a] = smaller(fan, array.cells(a, level - 1) - first[a]);
+    below.first[a] = at * fan;
+    below.count[a] = smaller(fan, array.cells(a, level - 1) - below.first[a]);
   }
-  return bounds_of_cells(array, level - 1, first, count);
+  return bounds_of_cells(array, level - 1, below);
+}
+/// How cells are built.
+template <class T>
+TILEFOLD_HD LowHigh<T> bounds_below(const SideArray<T>& array, int level, long long number) {
+  switch (array.rank) {
+    case 1: return bounds_below<1>(array, level, number);
+    case 2: return bounds_below<2>(array, level, number);
+    case 3: return bounds_below<3>(array, level, number);
+    default: return bounds_below<4>(array, level, number);
+  }
 }
 
 }  // namespace tilefold::score

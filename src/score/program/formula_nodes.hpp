@@ -2,13 +2,16 @@
 #pragma once
 
 #include "score/program/code.hpp"
+#include "score/program/range_of.hpp"
 #include "tilefold/formula.hpp"
 
 namespace tilefold::score {
 
 class ProgramMask final : public MaskNode, public CodeSource {
  public:
-  explicit ProgramMask(ScoreProgram program) : program_(std::move(program)) {}
+  explicit ProgramMask(ScoreProgram program)
+      : program_(std::move(program)), description_(description_of(program_.program())) {}
+  MaskDescription describe() const override { return description_; }
   void keep(const TilePositions& tile, unsigned char* flags, int row) const override;
   Truth classify(Interval queries, Interval keys, const Place& place) const override;
   std::string text() const override;
@@ -27,6 +30,7 @@ class ProgramMask final : public MaskNode, public CodeSource {
 
  private:
   BoundProgram program_;
+  MaskDescription description_;
 };
 
 class ProgramChange final : public ScoreNode, public CodeSource {
