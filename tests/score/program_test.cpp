@@ -237,26 +237,26 @@ TEST(Programs, BlockAndWindowFormulasAreSharp) {
 }
 
 TEST(Programs, BoundsOfTheDistanceAreDescribedAsTheBuiltInsAre) {
-  using Kind = score::MaskDescription::Kind;
+  using What = score::MaskDescription::Kind;
   const auto described = [](const char* text) { return parse_mask(text).node()->describe(); };
-  EXPECT_EQ(described("k <= q + off").kind, Kind::causal);
-  EXPECT_EQ(described("q >= k - off").kind, Kind::causal);
+  EXPECT_EQ(described("k <= q + off").kind, What::causal);
+  EXPECT_EQ(described("q >= k - off").kind, What::causal);
   const auto window = described("k <= q + off and q + off - k < 1024");
-  EXPECT_EQ(window.kind, Kind::window);
+  EXPECT_EQ(window.kind, What::window);
   EXPECT_EQ(window.left, 1023);
   EXPECT_EQ(window.right, 0);
-  EXPECT_EQ(described("abs(k - q - off) <= 3").kind, Kind::code);
+  EXPECT_EQ(described("abs(k - q - off) <= 3").kind, What::code);
   EXPECT_EQ(described("-7 <= k - q - off <= 3").left, 7);
   EXPECT_EQ(described("-7 <= k - q - off <= 3").right, 3);
   EXPECT_EQ(described("k - q - off <= 5").left, -1);
   for (const char* other : {"k <= q", "k < q + off", "k >= q + off + 2", "k <= q + off or k < 3",
                             "k <= q + off and k < 9", "2 * k <= 2 * q + 2 * off", "k == q + off"})
-    EXPECT_EQ(described(other).kind, Kind::code) << other;
+    EXPECT_EQ(described(other).kind, What::code) << other;
   // What is described says the same as what it is described as.
   for (const char* text : {"k <= q + off", "-7 <= k - q - off <= 3", "q + off - k < 5"}) {
     const Mask formula = parse_mask(text);
     const auto d = formula.node()->describe();
-    const Mask twin = d.kind == Kind::causal ? causal() : tilefold::window(d.left, d.right);
+    const Mask twin = d.kind == What::causal ? causal() : tilefold::window(d.left, d.right);
     const Place at{0, 0, 0, 9, 12, 3};
     const TilePositions tile{0, 1, 9, 0, 1, 12, at};
     EXPECT_EQ(flags_of(formula, tile), flags_of(twin, tile)) << text;
