@@ -24,6 +24,10 @@ enum class ExitCode {
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// A formula that is none: its message has lines of its own, which show the text and point into it.
+struct FormulaError : UsageError {
+  using UsageError::UsageError;
+};
 
 enum class Output { text, json };
 

@@ -1,4 +1,5 @@
-// The tool: registers the commands and turns every error into one line and an exit code.
+// The tool: registers the commands and turns every error into one line and an exit code; below an
+// error of a formula stand its text and a mark.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -96,6 +97,8 @@ int run(int count, char** arguments) {
     return tool.exit(asked);
   } catch (const CLI::ParseError& error) {
     return fail(ExitCode::usage, in_plain_words(error));
+  } catch (const FormulaError& error) {
+    return fail(ExitCode::usage, error.what());
   } catch (const UsageError& error) {
     return fail(ExitCode::usage, one_line(error.what()));
   } catch (const Exit& exit) {

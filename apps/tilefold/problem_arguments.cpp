@@ -124,7 +124,9 @@ void apply_scores(const ProblemArguments& a, Problem& problem, TensorStore& stor
   if (!a.sinks.empty()) t.sinks = store.read(a.sinks);
 }
 
-Mask mask_of(const ProblemArguments& a, const Problem& problem, TensorStore& store) {
+/// All masks that are given, and the formula's.
+Mask mask_of(const ProblemArguments& a, const Mask& formula, const Problem& problem,
+             TensorStore& store) {
   Mask mask;
   if (a.causal) mask = causal();
   if (!a.prefix.empty()) {
@@ -134,6 +136,7 @@ Mask mask_of(const ProblemArguments& a, const Problem& problem, TensorStore& sto
   const auto restrict_to = [&](const Mask& more) { mask = mask.node() ? mask && more : more; };
   if (!a.window.empty()) restrict_to(window_mask(a.window));
   if (!a.documents.empty()) restrict_to(documents(store.indices(a.documents, "--documents")));
+  if (formula.node() != nullptr) restrict_to(formula);
   return mask;
 }
 
@@ -189,6 +192,7 @@ void ProblemArguments::add_to(CLI::App& command) {
       masks);
   add("--query-starts", query_starts, "[B], added to the queries' start", masks);
   add("--key-starts", key_starts, "[B], added to the keys' start", masks);
+  formulas.add_to(command, masks, scores);
   add("--scale", scale, "1/sqrt(head dimension) unless given", scores);
   add("--softcap", softcap, "cap * tanh(score / cap); 0 is none", scores);
   add("--alibi", alibi, "auto, or a file of slopes [Hq] or [B, Hq]", scores);
@@ -232,7 +236,9 @@ void ProblemArguments::apply(Problem& problem, TensorStore& store) const {
   apply_descale(query_descale, "--query-descale-per", problem.tensors.query_descale, store);
   apply_descale(key_descale, "--key-descale-per", problem.tensors.key_descale, store);
   apply_descale(value_descale, "--value-descale-per", problem.tensors.value_descale, store);
-  o.mask = mask_of(*this, problem, store);
+  const FormulaArguments::Read formula = formulas.read(store);
+  o.score = formula.score;
+  o.mask = mask_of(*this, formula.mask, problem, store);
   if (!positions.empty()) o.positions = parse_positions(positions);
   if (!page_layout.empty() && !problem.tensors.pages.present())
     throw UsageError("--page-layout says how pages lie: it needs --page-table or --page-indptr");

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/files/tensor_file.hpp"
+#include "formula_arguments.hpp"
 #include "tilefold/problem.hpp"
 
 namespace CLI {
@@ -49,6 +50,7 @@ struct ProblemArguments {
   std::string cu_seqlens_q, cu_seqlens_k, query_lengths, key_lengths, query_starts, key_starts;
   std::string page_table, page_indptr, page_indices, last_page_size, page_layout;
   DescaleArgument query_descale, key_descale, value_descale;
+  FormulaArguments formulas;
   std::int64_t value_dim = 0;
   int threads = 0;
   std::string backend = "auto";

@@ -58,13 +58,61 @@ std::vector<RowOfBatch> choose_rows(const core::Geometry& g, std::int64_t most,
   return rows;
 }
 
+/// A problem of one row is asked at its own place, of which the number of queries is another:
+/// formulas that read it must see the whole problem's.
+score::TilePositions of_whole(score::TilePositions tile, const core::Geometry& whole) {
+  tile.place.query_length = whole.sequences[std::size_t(tile.place.batch)].query_length;
+  return tile;
+}
+class WholeMask final : public score::MaskNode {
+ public:
+  WholeMask(Mask mask, const core::Geometry& whole) : mask_(std::move(mask)), whole_(whole) {}
+  void keep(const score::TilePositions& tile, unsigned char* flags, int row) const override {
+    mask_.node()->keep(of_whole(tile, whole_), flags, row);
+  }
+  score::Truth classify(score::Interval, score::Interval, const score::Place&) const override {
+    return score::Truth::some;
+  }
+  std::string text() const override { return mask_.text(); }
+
+ private:
+  Mask mask_;
+  const core::Geometry& whole_;
+};
+class WholeChange final : public score::ScoreNode {
+ public:
+  WholeChange(ScoreChange change, const core::Geometry& whole)
+      : change_(std::move(change)), whole_(whole) {}
+  void change(const score::TilePositions& tile, float* scores, int row) const override {
+    change_.node()->change(of_whole(tile, whole_), scores, row);
+  }
+  void change(const score::TilePositions& tile, double* scores, int row) const override {
+    change_.node()->change(of_whole(tile, whole_), scores, row);
+  }
+  void differentiate(const score::TilePositions& tile, double* scores, double* slopes,
+                     int row) const override {
+    change_.node()->differentiate(of_whole(tile, whole_), scores, slopes, row);
+  }
+  std::string text() const override { return change_.text(); }
+
+ private:
+  ScoreChange change_;
+  const core::Geometry& whole_;
+};
+
 class Check {
  public:
   explicit Check(const Problem& problem)
       : problem_(problem),
         g_(core::resolve(problem)),
+        row_options_(problem.options),
         out_(std::size_t(g_.batch * g_.query_heads)),
-        lse_(out_.size()) {}
+        lse_(out_.size()) {
+    if (problem.options.mask.node() != nullptr)
+      row_options_.mask = Mask(std::make_shared<WholeMask>(problem.options.mask, g_));
+    if (problem.options.score.node() != nullptr)
+      row_options_.score = ScoreChange(std::make_shared<WholeChange>(problem.options.score, g_));
+  }
 
   ReferenceCheck run(std::int64_t most_rows, const std::function<void(double)>& progress) {
     ReferenceCheck check;
@@ -106,7 +154,7 @@ class Check {
         scale = scale.slice(1, at.row, at.row + 1);
     }
     if (t.bias && t.bias.dim(2) > 1) t.bias = t.bias.slice(2, at.row, at.row + 1);
-    const reference::Case row{g, t, problem_.options};
+    const reference::Case row{g, t, row_options_};
     const reference::Result want = reference::forward(row), eager = reference::eager(row);
     for (int head = 0; head < g.query_heads; ++head) {
       const std::size_t group = std::size_t(at.sequence * g.query_heads + head);
@@ -135,6 +183,7 @@ class Check {
 
   const Problem& problem_;
   const core::Geometry g_;
+  Options row_options_;
   std::vector<Errors> out_, lse_;  // [sequence][head]
 };
 

@@ -517,9 +517,9 @@ ScoreProgram Canonical::take(int root) {
 ScoreProgram make_program(const Expression& expression, Purpose purpose) {
   const Kind kind = expression.node()->kind;
   if (purpose == Purpose::mask && kind != Kind::truth)
-    refuse("a mask must be a truth: " + expression.text() + " is " + name(kind));
+    refuse("a mask must be a truth: " + shown(expression) + " is " + name(kind));
   if (purpose == Purpose::score_change && kind == Kind::truth)
-    refuse("a score must be a number: " + expression.text() + " is a truth");
+    refuse("a score must be a number: " + shown(expression) + " is a truth");
   Canonical canonical(purpose);
   return canonical.take(
       canonical.add(purpose == Purpose::score_change ? real(expression) : expression));

@@ -38,10 +38,10 @@ std::string called(Op op) {
 
 [[noreturn]] void refuse_kind(Op op, const Expression& operand, const char* wanted) {
   const Kind kind = operand.node()->kind;
-  std::string message =
-      called(op) + " takes " + wanted + ": " + operand.text() + " is " + name(kind);
+  const std::string text = shown(operand);
+  std::string message = called(op) + " takes " + wanted + ": " + text + " is " + name(kind);
   if (kind == Kind::integer && std::string(wanted).find("truth") != std::string::npos)
-    message += "; write " + operand.text() + " != 0";
+    message += "; write " + text + " != 0";
   refuse(message);
 }
 
@@ -155,6 +155,13 @@ Expression symbol(Symbol which) {
   return leaf({.op = row.op, .kind = row.kind});
 }
 
+std::string shown(const Expression& expression) {
+  constexpr std::size_t most = 60;
+  std::string text = expression.text();
+  if (text.size() > most) text = text.substr(0, most - 3) + "...";
+  return text;
+}
+
 Expression apply(Op op, std::vector<Expression> operands) {
   const Kind kind = fit(op, operands);
   // Truths are equal where both hold or neither does.
@@ -172,7 +179,7 @@ Expression entry(const SideTensor& tensor, std::vector<Expression> indices) {
            ", one index an axis");
   for (const Expression& index : indices)
     if (index.node()->kind != Kind::integer)
-      refuse("an index of side tensor " + state->name + " must be an integer: " + index.text() +
+      refuse("an index of side tensor " + state->name + " must be an integer: " + shown(index) +
              " is " + name(index.node()->kind));
   const bool truths = state->kind == Kind::truth;
   Expression read = operation(Op::lookup, std::move(indices), truths ? Kind::integer : state->kind);

@@ -38,4 +38,7 @@ struct ExpressionNode {
 /// Error(invalid_argument).
 Expression apply(Op op, std::vector<Expression> operands);
 
+/// The text as far as a message shows it.
+std::string shown(const Expression& expression);
+
 }  // namespace tilefold::score

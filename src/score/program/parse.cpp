@@ -33,14 +33,21 @@ struct Token {
 };
 
 [[noreturn]] void refuse_at(std::string_view text, std::size_t at, const std::string& why) {
-  // The line that holds the place, and a mark under it. Controls are shown as spaces.
-  constexpr std::size_t most = 60;
-  const std::size_t first = at > most ? at - most : 0;
-  std::string shown;
-  for (const char c : text.substr(first, 2 * most))
+  // What stands around the place, on one line of a terminal, and a mark under it. Controls are
+  // shown as spaces.
+  constexpr std::size_t width = 72;
+  std::size_t first = 0, last = text.size();
+  if (last > width) {
+    first = at > width / 2 ? at - width / 2 : 0;
+    last = first + width < last ? first + width : last;
+  }
+  const std::string before = first > 0 ? "..." : "";
+  std::string shown = before;
+  for (const char c : text.substr(first, last - first))
     shown += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : ' ';
+  if (last < text.size()) shown += "...";
   throw Error(ErrorCode::invalid_argument,
-              why + "\n  " + shown + "\n  " + std::string(at - first, ' ') + "^");
+              why + "\n  " + shown + "\n  " + std::string(before.size() + at - first, ' ') + "^");
 }
 
 /// Longest first, where one begins another.
