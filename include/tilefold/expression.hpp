@@ -32,7 +32,9 @@ struct SideTensorState;
 struct ScalarState;
 }  // namespace score
 
-/// A number that a formula reads, which may change between runs. Copies share it.
+/// A number that a formula reads, which may change between runs. Copies share it. Names, of tensors
+/// too, are letters, digits and _, and no word that texts of formulas mean something else by (q,
+/// head, if, ...); one formula has no name twice.
 class Scalar {
  public:
   /// Of integers: within +-2^27, so that sums with positions cannot overflow.
@@ -117,7 +119,8 @@ Expression operator<<(const Expression& a, const Expression& b);
 /// Divided by 2^b towards minus infinity; b is held within 0 .. 31.
 Expression operator>>(const Expression& a, const Expression& b);
 
-/// Of integers, towards minus infinity; by 0 it is 0 (plan() refuses a divisor that is always 0).
+/// Of integers, towards minus infinity; by 0 it is 0. A divisor that is always 0 is refused by
+/// mask() and change(), a scalar that is 0 by plan().
 Expression floor_div(const Expression& a, const Expression& b);
 Expression min(const Expression& a, const Expression& b);
 Expression max(const Expression& a, const Expression& b);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The parsers of hostile files under libFuzzer, each for TILEFOLD_FUZZ_SECONDS (15) from its corpus.
+# The parsers of hostile files and of formulas under libFuzzer, each for TILEFOLD_FUZZ_SECONDS (15) from its corpus.
 # What the fuzzer finds is kept in build/fuzz/found, a crasher in build/fuzz/crash-*; the corpus in the
 # tree is read only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${TILEFOLD_FUZZ_SECONDS:-15}
 cmake --preset fuzz
-cmake --build --preset fuzz --target npy_fuzz safetensors_fuzz -- -k 0
+cmake --build --preset fuzz --target npy_fuzz safetensors_fuzz formula_fuzz -- -k 0
 
 fuzz() {
   local format=$1 log=build/fuzz/$1.txt
@@ -22,6 +22,8 @@ fuzz() {
 }
 fuzz npy & first=$!
 fuzz safetensors -dict=tests/fuzz/safetensors.dict & second=$!
+fuzz formula -dict=tests/fuzz/formula.dict & third=$!
 wait "$first"
 wait "$second"
+wait "$third"
 echo "$seconds s each, no crash"

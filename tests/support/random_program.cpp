@@ -135,7 +135,7 @@ Expression real_tree(const ExpressionDraw& from, int levels) {
     case 5: return sigmoid(next());
     case 6: return exp(random.chance(0.8) ? tanh(next()) : min(next(), 3.0));
     case 7: return log(abs(tanh(next())) + 0.5);
-    case 8: return next() / next();
+    case 8: return next() / (next() + scalar(from, "x"));  // never a constant 0
     case 9: return min(next(), next());
     case 10: return max(next(), next());
     case 11: return abs(next());

@@ -122,10 +122,18 @@ template <class T> int slot_in(std::vector<std::shared_ptr<T>>& all, const std::
   all.push_back(one);
   return int(all.size()) - 1;
 }
+/// A name that stands for a scalar and for a tensor could not be read back.
+template <class T>
+void require_no_other(const std::vector<std::shared_ptr<T>>& others, const std::string& name) {
+  for (const auto& other : others)
+    if (other->name == name) refuse("a scalar and a side tensor of the formula are called " + name);
+}
 int Canonical::slot(const std::shared_ptr<ScalarState>& scalar) {
+  require_no_other(tensors_, scalar->name);
   return slot_in(scalars_, scalar, ScoreProgram::max_scalars, "scalar");
 }
 int Canonical::slot(const std::shared_ptr<SideTensorState>& tensor) {
+  require_no_other(scalars_, tensor->name);
   return slot_in(tensors_, tensor, ScoreProgram::max_tensors, "side tensor");
 }
 
@@ -224,6 +232,10 @@ int Canonical::visit(const ExpressionNode& e) {
 
 int Canonical::operation(Op op, Kind kind, std::array<int, 4> operands, int count) {
   const int a = operands[0], b = operands[1];
+  if (op == Op::floor_divide || op == Op::modulo || op == Op::divide)
+    if (is_integer(b, 0) || (at(b).op == Op::real && at(b).real == 0))
+      refuse(std::string("division by zero: the right side of '") + row_of(op).sign +
+             "' is always 0");
   if (const int known = folded(op, kind, operands, count); known >= 0) return known;
   const bool integers = at(a).kind == Kind::integer;
   if (op == Op::negate) {
@@ -284,9 +296,9 @@ int Canonical::folded(Op op, Kind kind, const std::array<int, 4>& operands, int 
   if (op == Op::real_of) return real_constant(x.integer);
   if (x.kind == Kind::real) {
     if (op == Op::negative) return real_constant(-x.real);
-    if (row_of(op).signature == Signature::compare)
-      return constant(compared(op, float(x.real), float(y.real)), Kind::truth);
-    return -1;
+    if (row_of(op).signature != Signature::compare) return -1;
+    const int single = compared(op, float(x.real), float(y.real));
+    return single == compared(op, x.real, y.real) ? constant(single, Kind::truth) : -1;
   }
   if (row_of(op).signature == Signature::compare)
     return constant(compared(op, x.integer, y.integer), Kind::truth);

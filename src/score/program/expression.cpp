@@ -292,6 +292,9 @@ void require_name(const std::string& name, const char* what) {
   if (!fits)
     score::refuse("the name of a " + std::string(what) + " is '" + name +
                   "': it must be letters, digits and _, and not begin with a digit");
+  if (score::is_reserved(name))
+    score::refuse("the name of a " + std::string(what) + " is '" + name +
+                  "': formulas mean something else by it");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "score/program/operation.hpp"
@@ -37,6 +38,9 @@ struct ExpressionNode {
 /// An operation on operands whose kinds it checks; integers beside reals become reals. Throws
 /// Error(invalid_argument).
 Expression apply(Op op, std::vector<Expression> operands);
+
+/// Whether a text that holds this name means a symbol or a word of the language by it.
+bool is_reserved(std::string_view name);
 
 /// The text as far as a message shows it.
 std::string shown(const Expression& expression);

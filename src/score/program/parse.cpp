@@ -3,10 +3,9 @@
 //   formula  := choice                      (the whole text)
 //   choice   := binary [ 'if' binary 'else' choice ]
 //   binary   := unary { sign unary }        signs bind as operation_rows says
-//   compared := binary { '<' binary }       a < b <= c is a < b and b <= c
-//   unary    := ('-' | '!') unary | primary
+//   compared := 'not' compared | binary { '<' binary }       a < b <= c is a < b and b <= c
+//   unary    := ('-' | '+' | '!') unary | primary
 //   primary  := number | name | name '[' list ']' | function '(' list ')' | '(' choice ')'
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -21,6 +20,11 @@ namespace score {
 Expression entry(const SideTensor& tensor, std::vector<Expression> indices);
 
 namespace {
+
+// Of ASCII, whatever the locale of the process.
+constexpr bool is_digit(int c) { return c >= '0' && c <= '9'; }
+constexpr bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr bool is_letter(int c) { return ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_'; }
 
 constexpr std::size_t max_text = 16384;
 constexpr int max_nesting = 100;
@@ -43,8 +47,7 @@ struct Token {
   }
   const std::string before = first > 0 ? "..." : "";
   std::string shown = before;
-  for (const char c : text.substr(first, last - first))
-    shown += std::isprint(static_cast<unsigned char>(c)) != 0 ? c : ' ';
+  for (const char c : text.substr(first, last - first)) shown += c >= ' ' && c <= '~' ? c : ' ';
   if (last < text.size()) shown += "...";
   throw Error(ErrorCode::invalid_argument,
               why + "\n  " + shown + "\n  " + std::string(before.size() + at - first, ' ') + "^");
@@ -60,14 +63,14 @@ std::vector<Token> tokens_of(std::string_view text) {
   const auto at = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
   };
-  const auto is_word = [&](std::size_t i) { return std::isalnum(at(i)) != 0 || at(i) == '_'; };
+  const auto is_word = [&](std::size_t i) { return is_letter(at(i)) || is_digit(at(i)); };
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
-    if (std::isspace(at(i)) != 0) {
+    if (is_space(at(i))) {
       ++i;
       continue;
     }
-    if (std::isdigit(at(i)) != 0 || (at(i) == '.' && std::isdigit(at(i + 1)) != 0)) {
+    if (is_digit(at(i)) || (at(i) == '.' && is_digit(at(i + 1)))) {
       while (is_word(end) || at(end) == '.' ||
              ((at(end) == '+' || at(end) == '-') && end > i && (at(end - 1) | 32) == 'e' &&
               (at(i) != '0' || (at(i + 1) | 32) != 'x')))
@@ -127,6 +130,7 @@ class Parser {
     }
   }
 
+  /// A level of brackets, signs, `not` or `else`: what the parser recurses into.
   struct Nested {
     Parser& parser;
     explicit Nested(Parser& p) : parser(p) {
@@ -161,12 +165,12 @@ constexpr int tightest_binary = row_of(Op::multiply).binding;
 
 /// `a if condition else b`.
 Expression Parser::choice() {
-  const Nested nested(*this);
   Expression value = binary(1);
   const std::size_t where = token().at;
   if (!accept("if")) return value;
   Expression condition = binary(1);
   expect("else");
+  const Nested nested(*this);
   const Expression other = choice();
   return at(where, [&] { return select(condition, value, other); });
 }
@@ -225,20 +229,17 @@ Expression Parser::compared() {
 }
 
 Expression Parser::unary() {
-  const Nested nested(*this);
   const Token sign = token();
-  if (accept("-")) {
-    // A number keeps its sign: the least integer has no positive twin.
-    if (token().kind == Token::Kind::number) return number(Sign::minus);
-    const Expression inner = unary();
-    return at(sign.at, [&] { return -inner; });
-  }
-  if (accept("+")) return unary();
-  if (accept("!")) {
-    const Expression inner = unary();
-    return at(sign.at, [&] { return !inner; });
-  }
-  return primary();
+  if (!is("-") && !is("+") && !is("!")) return primary();
+  ++next_;
+  // A number keeps its sign: the least integer has no positive twin.
+  if (sign.text == "-" && token().kind == Token::Kind::number) return number(Sign::minus);
+  const Nested nested(*this);
+  const Expression inner = unary();
+  return at(sign.at, [&]() -> Expression {
+    if (sign.text == "+") return inner;
+    return sign.text == "-" ? -inner : !inner;
+  });
 }
 
 Expression Parser::number(Sign sign) {
@@ -257,14 +258,16 @@ Expression Parser::number(Sign sign) {
   }
   double real = 0;
   const auto as_real = std::from_chars(first, last, real);
-  if (hex || as_real.ptr != last || as_real.ec != std::errc())
-    refuse_at(text_, token.at, "this is no number");
+  if (hex || as_real.ptr != last) refuse_at(text_, token.at, "this is no number");
+  if (as_real.ec != std::errc())
+    refuse_at(text_, token.at, "this number is too large or too small for a real of 64 bits");
   return Expression(negative ? -real : real);
 }
 
 std::vector<Expression> Parser::list(std::string_view close) {
   std::vector<Expression> all;
   if (accept(close)) return all;
+  const Nested nested(*this);
   do all.push_back(choice());
   while (accept(","));
   expect(close);
@@ -275,6 +278,7 @@ Expression Parser::primary() {
   const Token first = token();
   if (first.kind == Token::Kind::number) return number(Sign::plus);
   if (accept("(")) {
+    const Nested nested(*this);
     Expression inner = choice();
     expect(")");
     return inner;
@@ -303,6 +307,13 @@ constexpr SymbolName symbol_names[] = {{"q", Symbol::query},
                                        {"Sk", Symbol::key_length},
                                        {"query_length", Symbol::query_length},
                                        {"key_length", Symbol::key_length}};
+
+/// What texts of formulas say by themselves. The other forms of symbols (Sq, h, ...) are the
+/// caller's to take.
+constexpr std::string_view reserved_words[] = {
+    "q",          "k",   "off",  "s",     "batch", "head",  "kv_head", "query_length",
+    "key_length", "inf", "true", "false", "True",  "False", "if",      "else",
+    "and",        "or",  "not"};
 
 /// What a name stands for: the caller's own first.
 Expression Parser::named(const Token& name) {
@@ -354,7 +365,33 @@ Expression Parser::function(const Token& name) {
   return result;
 }
 
+/// A text must not depend on the order in which names are listed.
+void require_distinct(const Names& names) {
+  const auto refuse = [](const std::string& name) {
+    throw Error(ErrorCode::invalid_argument, "two names of the formula are " + name);
+  };
+  for (std::size_t i = 0; i < names.tensors.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j)
+      if (names.tensors[i].name() == names.tensors[j].name() &&
+          names.tensors[i].state() != names.tensors[j].state())
+        refuse(names.tensors[i].name());
+    for (const Scalar& scalar : names.scalars)
+      if (scalar.name() == names.tensors[i].name()) refuse(scalar.name());
+  }
+  for (std::size_t i = 0; i < names.scalars.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (names.scalars[i].name() == names.scalars[j].name() &&
+          names.scalars[i].state() != names.scalars[j].state())
+        refuse(names.scalars[i].name());
+}
+
 }  // namespace
+
+bool is_reserved(std::string_view name) {
+  for (const std::string_view word : reserved_words)
+    if (name == word) return true;
+  return false;
+}
 
 }  // namespace score
 
@@ -363,6 +400,7 @@ Expression parse_expression(std::string_view text, const Names& names) {
     throw Error(ErrorCode::invalid_argument, "the formula has " + std::to_string(text.size()) +
                                                  " characters: at most " +
                                                  std::to_string(score::max_text));
+  score::require_distinct(names);
   return score::Parser(text, names).whole();
 }
 Mask parse_mask(std::string_view text, const Names& names) {

@@ -48,20 +48,38 @@ std::string wrapped(const Piece& piece, int least) {
   return piece.binding < least ? "(" + piece.text + ")" : piece.text;
 }
 
+/// `not` stands before comparisons and binds as they do.
+constexpr int comparison_binding = row_of(Op::less).binding;
+Piece denied(const Piece& piece) {
+  return {"not " + wrapped(piece, comparison_binding), comparison_binding};
+}
+
+Piece related(const char* sign, const std::vector<Piece>& operands) {
+  // Comparisons do not stand beside one another: `a < b < c` means something else.
+  const int least = comparison_binding + 1;
+  return {wrapped(operands[0], least) + " " + sign + " " + wrapped(operands[1], least),
+          comparison_binding};
+}
+
+/// Chains are written without brackets, so that what was read without them is read again.
 Piece joined(Op op, const std::vector<Piece>& operands) {
   const OperationRow& row = row_of(op);
-  if (op == Op::negate) return {"not " + wrapped(operands[0], tightest), 2};
+  if (op == Op::negate) return denied(operands[0]);
+  if (row.signature == Signature::compare) return related(row.sign, operands);
   if (row.operands == 1 && row.sign != nullptr)
     return {row.sign + wrapped(operands[0], row.binding + 1), row.binding};
   if (row.sign != nullptr) {
-    // Comparisons do not stand beside one another: `a < b < c` means something else.
-    const int left = row.signature == Signature::compare ? row.binding + 1 : row.binding;
-    return {
-        wrapped(operands[0], left) + " " + row.sign + " " + wrapped(operands[1], row.binding + 1),
-        row.binding};
+    const bool swap =
+        row.commutes && operands[1].binding == row.binding && operands[0].binding > row.binding;
+    const Piece &left = operands[swap ? 1 : 0], &right = operands[swap ? 0 : 1];
+    return {wrapped(left, row.binding) + " " + row.sign + " " + wrapped(right, row.binding + 1),
+            row.binding};
   }
   std::string text = std::string(row.word) + "(";
-  for (std::size_t i = 0; i < operands.size(); ++i) text += (i ? ", " : "") + operands[i].text;
+  const bool folds = (op == Op::minimum || op == Op::maximum) && operands[0].binding == tightest &&
+                     operands[0].text.starts_with(text);
+  text = folds ? operands[0].text.substr(0, operands[0].text.size() - 1) : text + operands[0].text;
+  for (std::size_t i = 1; i < operands.size(); ++i) text += ", " + operands[i].text;
   return {text + ")"};
 }
 
@@ -81,13 +99,18 @@ const Expression* truth_entry(const ExpressionNode& node) {
 
 Piece text_of_expression(const Expression& expression) {
   const ExpressionNode& node = *expression.node();
-  if (const Expression* entry = truth_entry(node))
-    return {"not " + text_of_expression(*entry).text, 2};
-  if (node.op == Op::negate)
-    if (const Expression* entry = truth_entry(*node.operands[0].node()))
-      return text_of_expression(*entry);
-  std::vector<Piece> operands;
-  for (const Expression& operand : node.operands) operands.push_back(text_of_expression(operand));
+  if (const Expression* entry = truth_entry(node)) return denied(text_of_expression(*entry));
+  const auto operands_of = [](const ExpressionNode& of) {
+    std::vector<Piece> pieces;
+    for (const Expression& operand : of.operands) pieces.push_back(text_of_expression(operand));
+    return pieces;
+  };
+  if (node.op == Op::negate) {
+    const ExpressionNode& inner = *node.operands[0].node();
+    if (const Expression* entry = truth_entry(inner)) return text_of_expression(*entry);
+    if (inner.op == Op::equal) return related("!=", operands_of(inner));
+  }
+  const std::vector<Piece> operands = operands_of(node);
   switch (node.op) {
     case Op::integer: return signed_number(std::to_string(node.integer));
     case Op::real: return signed_number(number(node.real_value));
@@ -113,9 +136,20 @@ int truth_entry(const ScoreProgram& program, const ProgramNode& node) {
 
 Piece text_of_node(const ScoreProgram& program, int index) {
   const ProgramNode& node = program.nodes[std::size_t(index)];
-  std::vector<Piece> operands;
-  for (int i = 0; i < node.operands; ++i)
-    operands.push_back(text_of_node(program, node.operand[i]));
+  const auto operands_of = [&](const ProgramNode& of) {
+    std::vector<Piece> pieces;
+    for (int i = 0; i < of.operands; ++i) pieces.push_back(text_of_node(program, of.operand[i]));
+    return pieces;
+  };
+  if (const int entry = truth_entry(program, node); entry >= 0)
+    return denied(text_of_node(program, entry));
+  if (node.op == Op::negate) {
+    const ProgramNode& inner = program.nodes[std::size_t(node.operand[0])];
+    if (const int entry = truth_entry(program, inner); entry >= 0)
+      return text_of_node(program, entry);
+    if (inner.op == Op::equal) return related("!=", operands_of(inner));
+  }
+  const std::vector<Piece> operands = operands_of(node);
   switch (node.op) {
     case Op::integer: return signed_number(std::to_string(node.integer));
     case Op::real: return signed_number(number(node.real));
@@ -124,13 +158,6 @@ Piece text_of_node(const ScoreProgram& program, int index) {
     case Op::real_scalar: return {program.scalars[std::size_t(node.integer)]->name};
     case Op::lookup: return {entry(program.tensors[std::size_t(node.integer)]->name, operands)};
     default: break;
-  }
-  if (const int entry = truth_entry(program, node); entry >= 0)
-    return {"not " + text_of_node(program, entry).text, 2};
-  if (node.op == Op::negate) {
-    const ProgramNode& inner = program.nodes[std::size_t(node.operand[0])];
-    if (const int entry = truth_entry(program, inner); entry >= 0)
-      return text_of_node(program, entry);
   }
   return is_operation(node.op) ? joined(node.op, operands) : Piece{symbol_text(node.op)};
 }
