@@ -116,6 +116,12 @@ class HostCopies final : public cuda::SideTensors {
     copies_.emplace_back(first, first + bytes);
     return copies_.back().data();
   }
+  void* space(std::size_t bytes) const override {
+    copies_.emplace_back(bytes);
+    return copies_.back().data();
+  }
+  void gather(const score::SideArray<int>&, const TensorView&) const override {}
+  void gather(const score::SideArray<float>&, const TensorView&) const override {}
 
  private:
   mutable std::vector<std::vector<unsigned char>> copies_;
