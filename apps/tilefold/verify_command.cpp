@@ -89,6 +89,8 @@ void verify(const Arguments& a) {
   if (!a.family.empty())
     options.limits.family =
         a.family == "sm90" ? testing::KernelFamily::sm90 : testing::KernelFamily::sm80;
+  // On CUDA each formula built at run time is a compilation of seconds.
+  if (!on_cuda) options.limits.formulas = testing::FormulaParts::everything;
   options.workers = a.workers;
   options.repeats = a.repeats;
   std::ostringstream json_report;

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "score/program/formula_nodes.hpp"
 #include "support/verify.hpp"
 
 namespace tilefold::testing {
@@ -16,10 +17,27 @@ TEST(RandomProblems, MatchFloat64OnTheCpu) {
   options.backend = Backend::cpu;
   options.cases = 300;
   options.seed = 1;
+  options.limits.formulas = FormulaParts::everything;
   const VerifySummary summary = verify(options, report);
   EXPECT_EQ(summary.failed, 0) << report.str() << summary.text();
   EXPECT_EQ(summary.refused, 0) << report.str() << summary.text();
   EXPECT_EQ(summary.passed, options.cases);
+}
+
+TEST(RandomProblems, HoldFormulasBuiltAtRunTime) {
+  GeneratorLimits limits;
+  limits.formulas = FormulaParts::everything;
+  int masks = 0, changes = 0, of_batch = 0;
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    const RandomProblem drawn = make_random_problem(seed, limits);
+    const Options& o = drawn.problem.options;
+    masks += dynamic_cast<const score::ProgramMask*>(o.mask.node()) != nullptr;
+    changes += dynamic_cast<const score::ProgramChange*>(o.score.node()) != nullptr;
+    of_batch += drawn.formula_reads_batch;
+  }
+  EXPECT_GT(masks, 15);
+  EXPECT_GT(changes, 4);
+  EXPECT_GT(of_batch, 8);
 }
 
 TEST(RandomProblems, ASeedAlwaysDrawsTheSameProblem) {

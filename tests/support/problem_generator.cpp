@@ -345,11 +345,15 @@ void Builder::draw_formula() {
   extent.key_rows =
       keys_ == Keys::dense && !sequences_.empty() ? at(0).key_rows : longest(&Sequence::key_length);
   extent.positions_are_indices = !options().positions;
-  extent.parts = for_family() ? FormulaParts::built_ins : FormulaParts::any;
+  extent.parts = for_family() ? FormulaParts::built_ins : limits_.formulas;
   const std::int64_t stride = options().positions ? options().positions->key.stride : 1;
+  const std::int64_t query_stride = options().positions ? options().positions->query.stride : 1;
   for (const Sequence& s : sequences_)
     extent.key_positions = std::max(
         extent.key_positions, int(s.key_start + stride * std::max(s.key_length, s.key_rows)) + 1);
+  for (const Sequence& s : sequences_)
+    extent.query_positions =
+        std::max(extent.query_positions, int(s.query_start + query_stride * s.query_length) + 1);
   if (sequences_.empty()) return;
   if (limits_.demand) {
     options().mask = mask_of_form(limits_.demand->mask, random_, extent, drawn_);

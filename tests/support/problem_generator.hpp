@@ -24,6 +24,13 @@ namespace tilefold::testing {
 /// descales; paged keys for sm80 only. All else is drawn as ever.
 enum class KernelFamily { sm90, sm80 };
 
+/// What formulas are composed of.
+enum class FormulaParts {
+  everything,  ///< formulas built at run time, too
+  any,         ///< built-ins, functors and lambdas: what seeds drew before there were others
+  built_ins    ///< what every kernel reads: no code of a caller's
+};
+
 /// Bounds on what is drawn. The work of a problem is the sum over its sequences of
 /// Hq * Sq * Sk * (Dqk + Dv + 40), about a nanosecond each in the reference.
 struct GeneratorLimits {
@@ -32,6 +39,7 @@ struct GeneratorLimits {
   std::optional<DType> query_dtype;    ///< drawn unless given
   std::optional<Demand> demand;        ///< what the problem has, all else plain; drawn unless given
   std::optional<KernelFamily> family;  ///< draws what it takes; goes without the two above
+  FormulaParts formulas = FormulaParts::any;  ///< built_ins where a family is given
 };
 
 struct RandomProblem {

@@ -1,6 +1,8 @@
 // Draws formulas. Side tensors live in the problem's own memory.
 #include "support/random_formula.hpp"
 
+#include "support/random_program.hpp"
+
 namespace tilefold::testing {
 
 namespace {
@@ -93,7 +95,25 @@ Mask random_window(Random& random, const FormulaExtent& extent) {
   return window(left, side());
 }
 
+/// A formula that `draw` makes of scalars, and of side tensors in the problem's memory.
+template <class Draw> Expression expression_of(Random& random, const FormulaExtent& extent,
+                                               RandomProblem& owner, const Draw& draw) {
+  const FormulaMaterial material(random, extent.sequences, extent.query_heads,
+                                 extent.query_positions, extent.key_positions, owner.memory);
+  const Expression expression = draw(ExpressionDraw{random, material.names()});
+  owner.formula_reads_batch |= reads_batch(expression);
+  return expression;
+}
+
+Mask program_mask(Random& random, const FormulaExtent& extent, RandomProblem& owner) {
+  return mask(expression_of(random, extent, owner, [&](const ExpressionDraw& from) {
+    return draw(from, score::Kind::truth, random.between(2, 5));
+  }));
+}
+
 Mask basic_mask(Random& random, const FormulaExtent& extent, RandomProblem& owner) {
+  if (extent.parts == FormulaParts::everything && random.chance(0.4))
+    return program_mask(random, extent, owner);
   switch (random.between(0, extent.parts == FormulaParts::built_ins ? 6 : 10)) {
     case 0:
     case 1:
@@ -152,6 +172,8 @@ ScoreChange bias_change(Random& random, const FormulaExtent& extent, RandomProbl
 }
 
 ScoreChange basic_change(Random& random, const FormulaExtent& extent, RandomProblem& owner) {
+  if (extent.parts == FormulaParts::everything && random.chance(0.5))
+    return change(expression_of(random, extent, owner, draw_steady_change));
   const bool has_pairs = extent.query_rows > 0 && extent.key_rows > 0;
   const bool may_read_bias = extent.positions_are_indices && has_pairs;
   if (extent.parts == FormulaParts::built_ins) {

@@ -1,4 +1,5 @@
-// Random masks and score changes: built-ins, functors, lambdas and their compositions.
+// Random masks and score changes: built-ins, functors, lambdas, formulas built at run time and
+// their compositions.
 #pragma once
 
 #include "support/problem_generator.hpp"
@@ -7,16 +8,11 @@
 
 namespace tilefold::testing {
 
-/// What formulas are composed of.
-enum class FormulaParts {
-  any,
-  built_ins  // what every kernel reads: no functor, no lambda
-};
-
 /// What a drawn formula may depend on.
 struct FormulaExtent {
   int sequences = 1, query_heads = 1;
   int query_rows = 1, key_rows = 1;   ///< the largest of the sequences
+  int query_positions = 1;            ///< one past the largest query position
   int key_positions = 1;              ///< one past the largest key position
   bool positions_are_indices = true;  ///< false: only formulas that read no tensor at positions
   FormulaParts parts = FormulaParts::any;

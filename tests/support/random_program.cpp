@@ -11,39 +11,64 @@ namespace tilefold::testing {
 using score::Kind;
 using score::Op;
 
-FormulaMaterial::FormulaMaterial(Random& random, int batch, int heads, int queries, int keys) {
+namespace {
+
+/// What cells and draws of a test can afford: longer axes are shared, the longest first.
+Extents fitted(Extents shape) {
+  constexpr std::int64_t most = 1 << 15;
+  const auto count = [&] {
+    std::int64_t all = 1;
+    for (const std::int64_t extent : shape) all *= extent;
+    return all;
+  };
+  while (count() > most) {
+    int longest = 0;
+    for (int axis = 1; axis < shape.size(); ++axis)
+      if (shape[axis] > shape[longest]) longest = axis;
+    shape[longest] = 1;
+  }
+  return shape;
+}
+
+/// In runs, as document ids are: cells then know something.
+TensorView integers(Random& random, TensorMemory& memory, const Extents& shape, int low, int high) {
+  const OutputView tensor = memory.allocate(DType::i32, shape);
+  auto* values = tensor.as<std::int32_t>();
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i)
+    values[i] = i > 0 && random.chance(0.7) ? values[i - 1] : random.between(low, high);
+  return tensor;
+}
+
+TensorView reals(Random& random, TensorMemory& memory, const Extents& shape) {
+  const OutputView tensor = memory.allocate(DType::f32, shape);
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i)
+    tensor.as<float>()[i] = float(random.normal());
+  return tensor;
+}
+
+TensorView truths(Random& random, TensorMemory& memory, const Extents& shape) {
+  const OutputView tensor = memory.allocate(DType::boolean, shape);
+  for (std::int64_t i = 0; i < tensor.element_count(); ++i)
+    tensor.as<bool>()[i] = random.chance(0.5);
+  return tensor;
+}
+
+}  // namespace
+
+FormulaMaterial::FormulaMaterial(Random& random, int batch, int heads, int queries, int keys,
+                                 TensorMemory& memory) {
   const int far = std::max(queries, keys);
   names_.scalars = {Scalar("w", random.between(-4, 20)), Scalar("n", random.between(1, 9)),
                     Scalar("x", random.uniform(-2, 2))};
-  names_.tensors = {SideTensor("doc", integers(random, {far}, 0, 4)),
-                    SideTensor("ids", integers(random, {batch, far}, -3, 3)),
-                    SideTensor("words", integers(random, {queries}, -2147483647, 2147483647)),
-                    SideTensor("slope", reals(random, {heads})),
-                    SideTensor("bias", reals(random, {heads, queries, keys}))};
-  auto truths = std::make_unique<bool[]>(std::size_t(queries) * std::size_t(keys));
-  for (int i = 0; i < queries * keys; ++i) truths[std::size_t(i)] = random.chance(0.5);
-  names_.tensors.emplace_back("tree", TensorView(truths.get(), {queries, keys}));
-  truth_memory_.push_back(std::move(truths));
-}
-
-TensorView FormulaMaterial::integers(Random& random, const Extents& shape, int low, int high) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  int_memory_.push_back(std::make_unique<int[]>(std::size_t(count)));
-  int* values = int_memory_.back().get();
-  // In runs, as document ids are: cells then know something.
-  for (std::int64_t i = 0; i < count; ++i)
-    values[i] = i > 0 && random.chance(0.7) ? values[i - 1] : random.between(low, high);
-  return {values, DType::i32, shape};
-}
-
-TensorView FormulaMaterial::reals(Random& random, const Extents& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  float_memory_.push_back(std::make_unique<float[]>(std::size_t(count)));
-  for (std::int64_t i = 0; i < count; ++i)
-    float_memory_.back()[std::size_t(i)] = float(random.normal());
-  return {float_memory_.back().get(), DType::f32, shape};
+  const auto whole = [&](const char* name, const Extents& shape, int low, int high) {
+    names_.tensors.emplace_back(name, integers(random, memory, shape, low, high));
+  };
+  whole("doc", {far}, 0, 4);
+  whole("ids", {batch, far}, -3, 3);
+  whole("words", {queries}, -2147483647, 2147483647);
+  names_.tensors.emplace_back("slope", reals(random, memory, {heads}));
+  names_.tensors.emplace_back("bias", reals(random, memory, fitted({heads, queries, keys})));
+  names_.tensors.emplace_back("tree", truths(random, memory, fitted({queries, keys})));
 }
 
 namespace {
@@ -177,6 +202,32 @@ Expression draw(const ExpressionDraw& from, Kind kind, int levels) {
     case Kind::real: return real_tree(from, levels);
     default: return truth(from, levels);
   }
+}
+
+Expression draw_steady_change(const ExpressionDraw& from) {
+  using namespace symbols;
+  Random& random = from.random;
+  const ExpressionDraw of_positions{random, from.names};
+  const auto level = [&] {
+    // NaN is not below a number: both ends hold whatever comes.
+    return max(-4.0, min(4.0, draw(of_positions, Kind::real, 3)));
+  };
+  switch (random.between(0, 7)) {
+    case 0: return s + level();
+    case 1: return s * (1.0 + 0.2 * level());
+    case 2: return 3.0 * tanh(s * 0.5) + level();
+    case 3: return select(draw(of_positions, Kind::truth, 3), s, s * 0.5 + level());
+    case 4: return max(s, level()) * scalar(from, "x");
+    case 5: return min(s, level()) + tensor(from, "slope")[head];
+    case 6: return s * sigmoid(level()) + log(1.0 + exp(min(s, level())));
+    default: return s - 0.02 * real(abs(q + off - k)) + tensor(from, "bias")(head, q, k);
+  }
+}
+
+bool reads_batch(const Expression& expression) {
+  const score::ExpressionNode& node = *expression.node();
+  return node.op == Op::batch ||
+         std::any_of(node.operands.begin(), node.operands.end(), reads_batch);
 }
 
 namespace {

@@ -2,11 +2,9 @@
 // the tree as written, in arithmetic of its own.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "score/program/expression_node.hpp"
 #include "support/random.hpp"
+#include "support/tensor_memory.hpp"
 #include "tilefold/expression.hpp"
 
 namespace tilefold::testing {
@@ -15,16 +13,18 @@ namespace tilefold::testing {
 /// key, by (batch, key), by (query, key), of truths, words of bits, reals with and without NaN.
 class FormulaMaterial {
  public:
-  /// Tensors reach `queries` and `keys` positions, `batch` sequences and `heads` query heads.
-  FormulaMaterial(Random& random, int batch, int heads, int queries, int keys);
+  /// Tensors reach `queries` and `keys` positions, `batch` sequences and `heads` query heads; large
+  /// ones share an axis. They lie in `memory`, or in the material's own.
+  FormulaMaterial(Random& random, int batch, int heads, int queries, int keys,
+                  TensorMemory& memory);
+  FormulaMaterial(Random& random, int batch, int heads, int queries, int keys)
+      : FormulaMaterial(random, batch, heads, queries, keys, own_memory_) {}
+  FormulaMaterial(const FormulaMaterial&) = delete;
+  FormulaMaterial& operator=(const FormulaMaterial&) = delete;
   const Names& names() const { return names_; }
 
  private:
-  TensorView integers(Random& random, const Extents& shape, int low, int high);
-  TensorView reals(Random& random, const Extents& shape);
-  std::vector<std::unique_ptr<int[]>> int_memory_;
-  std::vector<std::unique_ptr<float[]>> float_memory_;
-  std::vector<std::unique_ptr<bool[]>> truth_memory_;
+  TensorMemory own_memory_;
   Names names_;
 };
 
@@ -36,6 +36,12 @@ struct ExpressionDraw {
 };
 /// A tree of at most so many levels.
 Expression draw(const ExpressionDraw& from, score::Kind kind, int levels);
+
+/// A change of the score that is continuous in it, changes it by no more than a few units or
+/// factors, and hides no key: rounding moves it little, whatever it reads at positions.
+Expression draw_steady_change(const ExpressionDraw& from);
+
+bool reads_batch(const Expression& expression);
 
 /// One element's value: truths are 0 or 1. F is float or double.
 template <class F> struct ElementOracle {
