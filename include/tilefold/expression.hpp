@@ -64,8 +64,8 @@ class SideTensor {
   void update(const TensorView& values);
   const std::string& name() const;
   /// Entry [i], [i, j], ...: as many indices as axes. An index outside its axis reads the nearest
-  /// entry of it; plan() refuses a tensor that has fewer entries than a bare index (batch, head, q,
-  /// k, q + off) reaches.
+  /// entry of it; plan() refuses a tensor that has fewer entries than a bare index (batch, head,
+  /// kv_head, q, k, q + off) reaches.
   Expression operator[](const Expression& index) const;
   Expression operator()(const Expression& a, const Expression& b) const;
   Expression operator()(const Expression& a, const Expression& b, const Expression& c) const;

@@ -41,6 +41,7 @@ struct TilePositions {
 struct Extent {
   int sequences, query_heads;
   std::int64_t query_positions, key_positions;  // positions lie in [0, these)
+  int kv_heads = 1;
 };
 
 class MaskNode;

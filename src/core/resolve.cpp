@@ -503,9 +503,9 @@ void Resolver::check_bias_extent() {
 }
 
 void Resolver::check_formulas() {
-  score::Extent extent{g_.batch, g_.query_heads, 0, 0};
+  score::Extent extent{g_.batch, g_.query_heads, 0, 0, g_.kv_heads};
   if (g_.lengths_on_device)
-    extent = {g_.batch, g_.query_heads, g_.max_query_length, g_.max_key_length};
+    extent = {g_.batch, g_.query_heads, g_.max_query_length, g_.max_key_length, g_.kv_heads};
   for (int b = 0; b < int(g_.sequences.size()); ++b) {
     const Sequence& s = g_.sequences[std::size_t(b)];
     if (s.query_length == 0 || s.key_length == 0) continue;

@@ -361,13 +361,18 @@ TEST(Programs, RefuseTensorsThatAreTooSmallAndDivisorsThatAreZero) {
   using namespace symbols;
   const std::vector<int> ids(8, 0);
   const SideTensor doc("doc", TensorView(ids.data(), {8}));
-  const score::Extent extent{2, 4, 6, 9};
+  const score::Extent extent{2, 4, 6, 9, 3};
   const auto fit = [&](const Expression& keep) {
     return refusal([&] { mask(keep).node()->require_fit(extent); });
   };
   EXPECT_THAT(fit(doc[k] == 0), HasSubstr("axis 0 is read at k, which reaches 8"));
   EXPECT_THAT(fit(doc[q + off] == 0), HasSubstr("which reaches 8"));
   EXPECT_THAT(fit(doc[q] == 0), HasSubstr("nothing was refused"));
+  const SideTensor two("two", TensorView(ids.data(), {2})), one("one", TensorView(ids.data(), {1}));
+  EXPECT_THAT(fit(two[head] == 0), HasSubstr("axis 0 is read at head, which reaches 3"));
+  EXPECT_THAT(fit(two[kv_head] == 0), HasSubstr("axis 0 is read at kv_head, which reaches 2"));
+  EXPECT_THAT(fit(two[symbols::batch] == 0), HasSubstr("nothing was refused"));
+  EXPECT_THAT(fit(one[kv_head] + one[head] + one[k] == 0), HasSubstr("nothing was refused"));
   EXPECT_THAT(fit(doc[k - 1] == 0), HasSubstr("nothing was refused"));
   EXPECT_THAT(fit(q % Scalar("n", 0) == 0), HasSubstr("scalar n is 0"));
   EXPECT_THAT(fit(q % Scalar("n", 2) == 0), HasSubstr("nothing was refused"));

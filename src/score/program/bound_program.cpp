@@ -144,6 +144,7 @@ std::int64_t reach_of(const ScoreProgram& program, const ProgramNode& index, con
   switch (index.op) {
     case Op::batch: return extent.sequences;
     case Op::query_head: return extent.query_heads;
+    case Op::kv_head: return extent.kv_heads;
     case Op::query: return extent.query_positions;
     case Op::key: return extent.key_positions;
     default: return is_aligned_query(program, index) ? extent.key_positions : 0;
