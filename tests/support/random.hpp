@@ -22,7 +22,7 @@ class Random {
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   /// From low to high, both included.
   int between(int low, int high) {
-    return low + int(bits() % std::uint64_t(std::int64_t(high) - low + 1));
+    return int(low + std::int64_t(bits() % std::uint64_t(std::int64_t(high) - low + 1)));
   }
   bool chance(double probability) { return uniform() < probability; }
   template <class T> T one_of(std::initializer_list<T> choices) {
