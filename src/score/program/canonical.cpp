@@ -328,7 +328,7 @@ int Canonical::integer_identity(Op op, int a, int b) {
     case Op::floor_divide: return is_integer(b, 1) ? a : -1;
     case Op::modulo: return is_integer(b, 1) ? constant(0) : -1;
     case Op::add: return is_integer(a, 0) ? b : is_integer(b, 0) ? a : -1;
-    case Op::subtract: return is_integer(b, 0) ? a : -1;
+    case Op::subtract:
     case Op::shift_left:
     case Op::shift_right: return is_integer(b, 0) ? a : -1;
     default: return -1;

@@ -235,11 +235,9 @@ Expression Parser::unary() {
   // A number keeps its sign: the least integer has no positive twin.
   if (sign.text == "-" && token().kind == Token::Kind::number) return number(Sign::minus);
   const Nested nested(*this);
-  const Expression inner = unary();
-  return at(sign.at, [&]() -> Expression {
-    if (sign.text == "+") return inner;
-    return sign.text == "-" ? -inner : !inner;
-  });
+  Expression inner = unary();
+  if (sign.text == "+") return inner;
+  return at(sign.at, [&] { return sign.text == "-" ? -inner : !inner; });
 }
 
 Expression Parser::number(Sign sign) {
