@@ -119,6 +119,17 @@ start_sanitizers() {
       ) >"$out/$name.txt" 2>&1 &
       sanitizers[$name]=$!
     done
+    [[ -z $kernels && -x $bin/test_cuda_jit ]] || continue
+    name=$tool_name-formulas  # kernels that NVRTC compiles, and those that build cells
+    (
+      begin=$SECONDS
+      timeout 250 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$bin/test_cuda_jit" \
+        --gtest_filter='ProgramOnDevice.SeesNewValues*:ProgramOnDevice.ReadsTensors*'
+      code=$?
+      echo "took $((SECONDS - begin)) s"
+      exit $code
+    ) >"$out/$name.txt" 2>&1 &
+    sanitizers[$name]=$!
   done
 }
 await_sanitizers() {
@@ -200,7 +211,9 @@ fi
 if [[ -z $kernels ]]; then
   # Among them: graphs that are captured and replayed, poisoned memory, refusals of a run.
   for program in "$bin"/test_*; do
-    step "$(basename "$program")" 150 "$program" --gtest_brief=1
+    # Formulas from text are compiled there: seconds each.
+    [[ $program == *_jit ]] && limit=300 || limit=150
+    step "$(basename "$program")" "$limit" "$program" --gtest_brief=1
   done
   step "matrix of options" 120 "$tool" verify --matrix --cases 8
 fi
