@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 
 #include "score/program/side_tensor_state.hpp"
@@ -58,8 +59,9 @@ TensorView truths(Random& random, TensorMemory& memory, const Extents& shape) {
 FormulaMaterial::FormulaMaterial(Random& random, int batch, int heads, int queries, int keys,
                                  TensorMemory& memory) {
   const int far = std::max(queries, keys);
+  // Reals of float32: the code of a formula has no others.
   names_.scalars = {Scalar("w", random.between(-4, 20)), Scalar("n", random.between(1, 9)),
-                    Scalar("x", random.uniform(-2, 2))};
+                    Scalar("x", double(float(random.uniform(-2, 2))))};
   const auto whole = [&](const char* name, const Extents& shape, int low, int high) {
     names_.tensors.emplace_back(name, integers(random, memory, shape, low, high));
   };
@@ -103,6 +105,21 @@ Expression integer_leaf(const ExpressionDraw& from) {
   }
 }
 
+/// Two draws, in this order: compilers may compute the arguments of a function in any.
+template <class Next, class Join> Expression of_two(const Next& next, const Join& join) {
+  const Expression a = next();
+  const Expression b = next();
+  return join(a, b);
+}
+template <class Next> Expression chosen(const ExpressionDraw& from, int levels, const Next& next) {
+  const Expression condition = draw(from, Kind::truth, levels - 1);
+  return of_two(next,
+                [&](const Expression& a, const Expression& b) { return select(condition, a, b); });
+}
+Expression least(const Expression& a, const Expression& b) { return min(a, b); }
+Expression greatest(const Expression& a, const Expression& b) { return max(a, b); }
+Expression floor_divided(const Expression& a, const Expression& b) { return floor_div(a, b); }
+
 Expression integer(const ExpressionDraw& from, int levels) {
   Random& random = from.random;
   if (levels <= 1 || random.chance(0.2)) return integer_leaf(from);
@@ -112,25 +129,31 @@ Expression integer(const ExpressionDraw& from, int levels) {
     if (random.chance(0.7)) return random.one_of({-7, -2, -1, 1, 2, 3, 8, 128});
     return random.chance(0.5) ? Expression(scalar(from, "n")) : tensor(from, "doc")[symbols::k] - 1;
   };
+  const auto over = [&](const auto& join) {
+    const Expression a = next();
+    const Expression b = divisor();
+    return join(a, b);
+  };
   switch (random.between(0, 15)) {
     case 0:
-    case 1: return next() + next();
+    case 1: return of_two(next, std::plus<>());
     case 2:
-    case 3: return next() - next();
-    case 4: return next() * next();
-    case 5: return floor_div(next(), divisor());
-    case 6: return next() % divisor();
-    case 7: return min(next(), next());
-    case 8: return max(next(), next());
+    case 3: return of_two(next, std::minus<>());
+    case 4: return of_two(next, std::multiplies<>());
+    case 5: return over(floor_divided);
+    case 6: return over(std::modulus<>());
+    case 7: return of_two(next, least);
+    case 8: return of_two(next, greatest);
     case 9: return -next();
     case 10: return abs(next());
-    case 11: return random.chance(0.5) ? next() & next() : next() | next();
-    case 12: return next() ^ next();
+    case 11:
+      return random.chance(0.5) ? of_two(next, std::bit_and<>()) : of_two(next, std::bit_or<>());
+    case 12: return of_two(next, std::bit_xor<>());
     case 13:
       return random.chance(0.5) ? next() >> random.between(-1, 33)
                                 : next() << random.between(-1, 33);
     case 14: return floor(draw(from, Kind::real, levels - 1));
-    default: return select(draw(from, Kind::truth, levels - 1), next(), next());
+    default: return chosen(from, levels, next);
   }
 }
 
@@ -152,28 +175,31 @@ Expression real_tree(const ExpressionDraw& from, int levels) {
   if (levels <= 1 || random.chance(0.15)) return real_leaf(from);
   const auto next = [&] { return real_tree(from, levels - 1); };
   switch (random.between(0, from.smooth ? 7 : 12)) {
-    case 0: return next() + next();
-    case 1: return next() - next();
-    case 2: return next() * next();
+    case 0: return of_two(next, std::plus<>());
+    case 1: return of_two(next, std::minus<>());
+    case 2: return of_two(next, std::multiplies<>());
     case 3: return -next();
     case 4: return tanh(next());
     case 5: return sigmoid(next());
     case 6: return exp(random.chance(0.8) ? tanh(next()) : min(next(), 3.0));
     case 7: return log(abs(tanh(next())) + 0.5);
-    case 8: return next() / (next() + scalar(from, "x"));  // never a constant 0
-    case 9: return min(next(), next());
-    case 10: return max(next(), next());
+    case 8:  // never by a constant 0
+      return of_two(next, [&](const Expression& a, const Expression& b) {
+        return a / (b + scalar(from, "x"));
+      });
+    case 9: return of_two(next, least);
+    case 10: return of_two(next, greatest);
     case 11: return abs(next());
-    default: return select(draw(from, Kind::truth, levels - 1), next(), next());
+    default: return chosen(from, levels, next);
   }
 }
 
 Expression truth(const ExpressionDraw& from, int levels) {
   Random& random = from.random;
+  const auto whole = [&] { return integer(from, levels - 1); };
   const auto numbers = [&](const auto& relate) {
-    if (random.chance(0.25))
-      return relate(real_tree(from, levels - 1), real_tree(from, levels - 1));
-    return relate(integer(from, levels - 1), integer(from, levels - 1));
+    if (random.chance(0.25)) return of_two([&] { return real_tree(from, levels - 1); }, relate);
+    return of_two(whole, relate);
   };
   if (levels <= 1)
     return random.chance(0.5) ? symbols::k <= symbols::q + symbols::off
@@ -189,7 +215,8 @@ Expression truth(const ExpressionDraw& from, int levels) {
     case 7:
     case 8: return truth(from, levels - 1) || truth(from, levels - 1);
     case 9: return !truth(from, levels - 1);
-    case 10: return bit(integer(from, levels - 1), integer(from, levels - 1));
+    case 10:
+      return of_two(whole, [](const Expression& a, const Expression& b) { return bit(a, b); });
     default: return tensor(from, "tree")(symbols::q, symbols::k);
   }
 }

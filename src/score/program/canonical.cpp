@@ -453,7 +453,7 @@ int Canonical::sum_of(const LinearForm& form) {
   const auto is_fixed = [&](int node) { return at(node).varies == by_nothing; };
   int fixed = form.constant != 0 ? 1 : 0;
   for (const auto& term : terms) fixed += is_fixed(term.first) ? 1 : 0;
-  std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
+  std::sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
     const auto key = [&](const auto& term) {
       const bool first = is_fixed(term.first) && (fixed > 1 || term.second > 0);
       return std::tuple(!first, term.second < 0, at(term.first).varies, at(term.first).op,

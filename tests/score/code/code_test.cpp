@@ -167,7 +167,7 @@ TEST(FormulaCode, DerivativesAreThoseOfTheProgram) {
             functor.change(score::Dual<double>::variable(given), q, k, at);
         const auto same = [](double a, double b) {
           return (std::isnan(a) && std::isnan(b)) || a == b ||
-                 std::abs(a - b) <= 1e-5 * (1 + std::abs(b));  // scalars are float32 in the text
+                 std::abs(a - b) <= 1e-5 * (1 + std::abs(b));
         };
         ASSERT_TRUE(same(read.value, value) && same(read.slope, slope))
             << "change " << index << ": " << drawn.program.program().text();
