@@ -93,43 +93,39 @@ done
 # A run of each tool over problems as they come, of which most are too odd for tensor cores, and one over
 # each family's own.
 declare -A sanitizers=()
+# sanitize_command NAME LIMIT COMMAND...: in the background, its output into NAME.txt.
+sanitize_command() {
+  local name=$1 limit=$2
+  shift 2
+  (
+    begin=$SECONDS
+    timeout "$limit" "$@"
+    code=$?
+    echo "took $((SECONDS - begin)) s"
+    exit $code
+  ) >"$out/$name.txt" 2>&1 &
+  sanitizers[$name]=$!
+}
 start_sanitizers() {
-  local sanitizer tool_name family name
+  local sanitizer tool_name family checked
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   if [[ ! -x $sanitizer ]]; then
     rows+=("$(printf '%-34s %-9s' 'compute-sanitizer' 'ABSENT')")
     failed=$((failed + 1))
     return
   fi
+  local problems=(verify --backend cuda --cases 30 --seed 900 --work 1e5 --workers 1)
   for tool_name in memcheck racecheck initcheck synccheck; do
-    for family in all "${families[@]}"; do
-      name=$tool_name-$family
-      (
-        begin=$SECONDS
-        problems=(--cases 30 --seed 900 --work 1e5 --workers 1)
-        if [[ $family != all ]]; then
-          problems+=(--family "$family")
-          export TILEFOLD_CUDA_KERNELS=${kernels:-$family}
-        fi
-        timeout 200 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$tool" verify \
-          --backend cuda "${problems[@]}"
-        code=$?
-        echo "took $((SECONDS - begin)) s"
-        exit $code
-      ) >"$out/$name.txt" 2>&1 &
-      sanitizers[$name]=$!
+    checked=("$sanitizer" --tool "$tool_name" --error-exitcode 9)
+    sanitize_command "$tool_name-all" 200 "${checked[@]}" "$tool" "${problems[@]}"
+    for family in "${families[@]}"; do
+      sanitize_command "$tool_name-$family" 200 env TILEFOLD_CUDA_KERNELS="${kernels:-$family}" \
+        "${checked[@]}" "$tool" "${problems[@]}" --family "$family"
     done
+    # Kernels that NVRTC compiles, and those that build cells.
     [[ -z $kernels && -x $bin/test_cuda_jit ]] || continue
-    name=$tool_name-formulas  # kernels that NVRTC compiles, and those that build cells
-    (
-      begin=$SECONDS
-      timeout 250 "$sanitizer" --tool "$tool_name" --error-exitcode 9 "$bin/test_cuda_jit" \
-        --gtest_filter='ProgramOnDevice.SeesNewValues*:ProgramOnDevice.ReadsTensors*'
-      code=$?
-      echo "took $((SECONDS - begin)) s"
-      exit $code
-    ) >"$out/$name.txt" 2>&1 &
-    sanitizers[$name]=$!
+    sanitize_command "$tool_name-formulas" 250 "${checked[@]}" "$bin/test_cuda_jit" \
+      --gtest_filter='ProgramOnDevice.SeesNewValues*:ProgramOnDevice.ReadsTensors*'
   done
 }
 await_sanitizers() {

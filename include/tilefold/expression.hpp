@@ -6,7 +6,7 @@
 //   tilefold::Scalar reach("reach", 4096);
 //   options.mask  = tilefold::mask(k <= q + off && doc[q + off] == doc[k] && q + off - k < reach);
 //   options.score = tilefold::change(s + slope[head] * real(k - (q + off)));
-//   options.mask  = tilefold::parse_mask("k <= q + off and doc[q + off] == doc[k]", {doc});
+//   options.mask  = tilefold::parse_mask("k <= q + off and doc[q + off] == doc[k]", {{doc}});
 //
 // Values are integers (32 bits, which saturate), reals (float32 in masks, the score's own type in
 // score changes) or truths. docs/formulas.md lists every operation, and what each does at the ends

@@ -294,9 +294,7 @@ template <class F>
 void Block<F>::hide_run(const planner::RowRun& run, const KeyTile& tile, F* scores) const {
   const score::MaskNode& mask = *job_.options.mask.node();
   const score::TilePositions p = positions(run, tile);
-  const Truth truth =
-      mask.classify(planner::positions_of(p.query_first, p.query_step, p.queries),
-                    planner::positions_of(p.key_first, p.key_step, p.keys), p.place);
+  const Truth truth = mask.classify(score::queries_of(p), score::keys_of(p), p.place);
   if (truth.yes()) return;
   const int lanes = kernel_.lanes();
   const F hidden = -std::numeric_limits<F>::infinity();

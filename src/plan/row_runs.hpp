@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/geometry.hpp"
+#include "score/nodes.hpp"
 
 namespace tilefold::planner {
 
@@ -32,12 +33,6 @@ template <class Visit> void for_each_run(const core::Geometry& geometry, int seq
   }
 }
 
-/// The positions of consecutive rows or keys, whatever the sign of their stride.
-inline score::Interval positions_of(int first_position, int stride, int count) {
-  const int last_position = first_position + stride * (count - 1);
-  return {std::min(first_position, last_position), std::max(first_position, last_position)};
-}
-
 /// The mask's answer for the rows [first_row, last_row) against keys [first_key, last_key): `all`
 /// and `none` only where every run says so.
 inline score::Truth answer(const core::Geometry& geometry, const score::MaskNode* mask,
@@ -45,13 +40,13 @@ inline score::Truth answer(const core::Geometry& geometry, const score::MaskNode
                            int first_key, int last_key) {
   using score::Truth;
   if (mask == nullptr) return Truth::all;
-  const score::Interval keys = positions_of(geometry.key_position(sequence, first_key),
-                                            geometry.key_stride, last_key - first_key);
+  const score::Interval keys = score::positions_of(geometry.key_position(sequence, first_key),
+                                                   geometry.key_stride, last_key - first_key);
   bool every = true, any = false;
   for_each_run(geometry, sequence, kv_head, first_row, last_row, [&](RowRun run) {
     if (any && !every) return;
-    const score::Interval queries = positions_of(geometry.query_position(sequence, run.first_query),
-                                                 geometry.query_stride, run.count);
+    const score::Interval queries = score::positions_of(
+        geometry.query_position(sequence, run.first_query), geometry.query_stride, run.count);
     const Truth truth = mask->classify(queries, keys, geometry.place(sequence, run.query_head));
     every = every && truth.yes();
     any = any || !truth.no();

@@ -14,16 +14,6 @@ namespace tilefold {
 
 namespace score {
 
-/// Positions of the queries and of the keys, whatever the sign of their steps.
-Interval queries_of(const TilePositions& tile) {
-  const int last = tile.query_first + (tile.queries - 1) * tile.query_step;
-  return {smaller(tile.query_first, last), larger(tile.query_first, last)};
-}
-Interval keys_of(const TilePositions& tile) {
-  const int last = tile.key_first + (tile.keys - 1) * tile.key_step;
-  return {smaller(tile.key_first, last), larger(tile.key_first, last)};
-}
-
 bool all_alike(const unsigned char* flags, int queries, int keys, int row) {
   for (int c = 0; c < keys; ++c)
     for (int r = 0; r < queries; ++r)

@@ -7,9 +7,17 @@
 
 namespace tilefold::score {
 
-/// The positions of a tile's queries and keys.
-Interval queries_of(const TilePositions& tile);
-Interval keys_of(const TilePositions& tile);
+/// The positions of consecutive rows or keys, whatever the sign of their step.
+inline Interval positions_of(int first, int step, int count) {
+  const int last = first + step * (count - 1);
+  return {smaller(first, last), larger(first, last)};
+}
+inline Interval queries_of(const TilePositions& tile) {
+  return positions_of(tile.query_first, tile.query_step, tile.queries);
+}
+inline Interval keys_of(const TilePositions& tile) {
+  return positions_of(tile.key_first, tile.key_step, tile.keys);
+}
 /// flags[c * row + r] are the same for all queries and keys.
 bool all_alike(const unsigned char* flags, int queries, int keys, int row);
 

@@ -7,9 +7,9 @@
 
 #include "cuda/backend.hpp"
 #include "cuda/compiled_formulas.hpp"
+#include "cuda/formula_problems.hpp"
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/work_order.hpp"
-#include "support/problem_generator.hpp"
 #include "support/random.hpp"
 #include "support/verify.hpp"
 #include "tilefold/cuda/compiled.hpp"
@@ -206,14 +206,7 @@ std::vector<GeneratorLimits> limits_of(const Instance& of) {
   };
   std::vector<GeneratorLimits> all;
   for (const auto& [features, keys] : asked) {
-    GeneratorLimits limits;
-    limits.work = 1e7;
-    limits.demand = Demand{.features = features,
-                           .query_dtype = of.type,
-                           .head_dim = of.head_dim,
-                           .keys = keys,
-                           .mask = MaskForm::none};
-    all.push_back(limits);
+    all.push_back(limits_of(of.type, of.head_dim, features, keys));
   }
   return all;
 }
@@ -234,13 +227,7 @@ TEST_F(CompiledOnDevice, ComputeWhatFloat64Does) {
     int on_own_kernel = 0;
     for (const GeneratorLimits& limits : limits_of(of))
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
-        RandomProblem drawn = make_random_problem(7000 + seed, limits);
-        drawn.problem.options.mask = of.mask;
-        drawn.problem.options.score = of.score;
-        drawn.formula_reads_batch = true;
-        // Kernels that change no score take positive scales.
-        if (of.score.node() == nullptr && !(drawn.problem.options.scale.value_or(1) > 0))
-          drawn.problem.options.scale.reset();
+        RandomProblem drawn = drawn_with(7000 + seed, limits, of.mask, of.score);
         const ProblemVerdict verdict = check_problem(drawn, Backend::cuda, 3);
         EXPECT_EQ(verdict.fault + verdict.refusal, "") << of.name << "\n" << drawn.describe();
         on_own_kernel += verdict.refusal.empty();

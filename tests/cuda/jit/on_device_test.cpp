@@ -10,9 +10,9 @@
 #include "cuda/backend.hpp"
 #include "cuda/compiled_formulas.hpp"
 #include "cuda/formula_compiler.hpp"
+#include "cuda/formula_problems.hpp"
 #include "support/device_run.hpp"
 #include "support/only_kernels.hpp"
-#include "support/problem_generator.hpp"
 #include "support/random.hpp"
 #include "support/text_formula.hpp"
 #include "support/verify.hpp"
@@ -78,14 +78,7 @@ using F = Feature;
 std::vector<GeneratorLimits> limits_of(const Twins& of, const Asked& asked) {
   std::vector<GeneratorLimits> all;
   for (const auto& [features, keys] : asked) {
-    GeneratorLimits limits;
-    limits.work = 1e7;
-    limits.demand = Demand{.features = features,
-                           .query_dtype = of.type,
-                           .head_dim = of.head_dim,
-                           .keys = keys,
-                           .mask = MaskForm::none};
-    all.push_back(limits);
+    all.push_back(limits_of(of.type, of.head_dim, features, keys));
   }
   return all;
 }
@@ -104,18 +97,6 @@ std::vector<GeneratorLimits> limits_of(const Twins& of) {
                        });
 }
 
-RandomProblem drawn(std::uint64_t seed, const GeneratorLimits& limits, const Mask& mask,
-                    const ScoreChange& score) {
-  RandomProblem problem = make_random_problem(seed, limits);
-  problem.problem.options.mask = mask;
-  problem.problem.options.score = score;
-  problem.formula_reads_batch = true;
-  // Kernels that change no score take positive scales.
-  if (score.node() == nullptr && !(problem.problem.options.scale.value_or(1) > 0))
-    problem.problem.options.scale.reset();
-  return problem;
-}
-
 class TextOnDevice : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -132,7 +113,7 @@ TEST_F(TextOnDevice, ComputesWhatFloat64Does) {
     int computed = 0;
     for (const GeneratorLimits& limits : limits_of(of))
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
-        RandomProblem problem = drawn(8000 + seed, limits, of.text_mask, of.text_score);
+        RandomProblem problem = drawn_with(8000 + seed, limits, of.text_mask, of.text_score);
         const ProblemVerdict verdict = check_problem(problem, Backend::cuda, 3);
         EXPECT_EQ(verdict.fault + verdict.refusal, "") << of.name << "\n" << problem.describe();
         computed += verdict.refusal.empty();
@@ -141,22 +122,13 @@ TEST_F(TextOnDevice, ComputesWhatFloat64Does) {
   }
 }
 
-/// All bytes of the output, gaps of its strides included.
-std::vector<unsigned char> output_of(const Problem& problem) {
-  const OutputView& out = problem.tensors.out;
-  std::int64_t last = 0;
-  for (int axis = 0; axis < out.rank(); ++axis) last += (out.dim(axis) - 1) * out.stride(axis);
-  const auto* bytes = static_cast<const unsigned char*>(out.data());
-  return {bytes, bytes + (last + 1) * bytes_of(out.dtype())};
-}
-
 TEST_F(TextOnDevice, HasTheBitsOfTheKernelThatNvccMade) {
   const SideData side;
   for (const Twins& of : twins(side))
     for (const GeneratorLimits& limits : limits_of(of))
       for (std::uint64_t seed = 0; seed < 3; ++seed) {
-        RandomProblem a = drawn(9000 + seed, limits, of.text_mask, of.text_score);
-        RandomProblem b = drawn(9000 + seed, limits, of.mask, of.score);
+        RandomProblem a = drawn_with(9000 + seed, limits, of.text_mask, of.text_score);
+        RandomProblem b = drawn_with(9000 + seed, limits, of.mask, of.score);
         a.problem.options.backend = b.problem.options.backend = Backend::cuda;
         if (a.problem.tensors.out.empty()) continue;
         compute(a.problem);
@@ -179,7 +151,7 @@ TEST_F(TextOnDevice, Sm80ComputesWhatFloat64DoesOverPagesAndPackedHeads) {
                         {{F::ragged_query, F::empty_sequences, F::grouped_heads}, KeyForm::ragged},
                         {{F::batch_invariant, F::few_rows}, KeyForm::dense}}))
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
-        RandomProblem problem = drawn(8500 + seed, limits, of.text_mask, of.text_score);
+        RandomProblem problem = drawn_with(8500 + seed, limits, of.text_mask, of.text_score);
         const ProblemVerdict verdict = check_problem(problem, Backend::cuda, 3);
         EXPECT_EQ(verdict.fault + verdict.refusal, "") << of.name << "\n" << problem.describe();
         computed += verdict.refusal.empty();
@@ -195,7 +167,7 @@ TEST_F(TextOnDevice, NewArgumentsCompileNothing) {
       .query_dtype = DType::bf16, .head_dim = 64, .keys = KeyForm::dense, .mask = MaskForm::none};
   const auto run_with = [&](int step) {
     RandomProblem problem =
-        drawn(7, limits, text_mask(text::Dilated{step}, text::Dilated_text), {});
+        drawn_with(7, limits, text_mask(text::Dilated{step}, text::Dilated_text), {});
     const ProblemVerdict verdict = check_problem(problem, Backend::cuda);
     EXPECT_EQ(verdict.fault + verdict.refusal, "") << step;
   };

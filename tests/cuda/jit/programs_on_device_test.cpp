@@ -10,8 +10,8 @@
 
 #include "cuda/backend.hpp"
 #include "cuda/formula_compiler.hpp"
+#include "cuda/formula_problems.hpp"
 #include "support/device_run.hpp"
-#include "support/problem_generator.hpp"
 #include "support/random.hpp"
 #include "support/verify.hpp"
 #include "tilefold/expression.hpp"
@@ -78,28 +78,6 @@ ScoreChange score_of(const NamedFormula& of, const Names& names) {
   return of.score == nullptr ? ScoreChange() : parse_score(of.score, names);
 }
 
-GeneratorLimits limits_of(const NamedFormula& of, Features features, KeyForm keys) {
-  GeneratorLimits limits;
-  limits.work = 1e7;
-  limits.demand = Demand{.features = std::move(features),
-                         .query_dtype = of.type,
-                         .head_dim = of.head_dim,
-                         .keys = keys,
-                         .mask = MaskForm::none};
-  return limits;
-}
-
-RandomProblem drawn(std::uint64_t seed, const GeneratorLimits& limits, const Mask& mask,
-                    const ScoreChange& score) {
-  RandomProblem problem = make_random_problem(seed, limits);
-  problem.problem.options.mask = mask;
-  problem.problem.options.score = score;
-  problem.formula_reads_batch = true;
-  if (score.node() == nullptr && !(problem.problem.options.scale.value_or(1) > 0))
-    problem.problem.options.scale.reset();
-  return problem;
-}
-
 class ProgramOnDevice : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -126,8 +104,8 @@ TEST_F(ProgramOnDevice, ComputesWhatFloat64Does) {
     for (const auto& [features, keys] : asked)
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
         RandomProblem problem =
-            drawn(8000 + seed, limits_of(of, features, keys), mask_of(of, material.names()),
-                  score_of(of, material.names()));
+            drawn_with(8000 + seed, limits_of(of.type, of.head_dim, features, keys),
+                       mask_of(of, material.names()), score_of(of, material.names()));
         const ProblemVerdict verdict = check_problem(problem, Backend::cuda, 3);
         EXPECT_EQ(verdict.fault + verdict.refusal, "") << of.name << "\n" << problem.describe();
         computed += verdict.refusal.empty();
@@ -139,10 +117,10 @@ TEST_F(ProgramOnDevice, ComputesWhatFloat64Does) {
 TEST_F(ProgramOnDevice, SeesNewValuesAndCompilesNothing) {
   Material material;
   const NamedFormula& of = formulas[2];  // window, sinks
-  const GeneratorLimits limits = limits_of(of, {Feature::lse}, KeyForm::dense);
+  const GeneratorLimits limits = limits_of(of.type, of.head_dim, {Feature::lse}, KeyForm::dense);
   const Mask mask = mask_of(of, material.names());
   const auto check = [&] {
-    RandomProblem problem = drawn(7, limits, mask, {});
+    RandomProblem problem = drawn_with(7, limits, mask, {});
     const ProblemVerdict verdict = check_problem(problem, Backend::cuda);
     EXPECT_EQ(verdict.fault + verdict.refusal, "");
   };
@@ -155,14 +133,6 @@ TEST_F(ProgramOnDevice, SeesNewValuesAndCompilesNothing) {
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled);
 }
 
-std::vector<unsigned char> output_of(const Problem& problem) {
-  const OutputView& out = problem.tensors.out;
-  std::int64_t last = 0;
-  for (int axis = 0; axis < out.rank(); ++axis) last += (out.dim(axis) - 1) * out.stride(axis);
-  const auto* bytes = static_cast<const unsigned char*>(out.data());
-  return {bytes, bytes + (last + 1) * bytes_of(out.dtype())};
-}
-
 TEST_F(ProgramOnDevice, ReadsTensorsThatLieThere) {
   const Material material;
   void* memory = nullptr;
@@ -172,10 +142,11 @@ TEST_F(ProgramOnDevice, ReadsTensorsThatLieThere) {
   const Extents shape{Material::sequences, Material::positions};
   const SideTensor there("doc", TensorView(memory, DType::i32, shape, Device::cuda(0)));
   const NamedFormula& of = formulas[1];
-  const GeneratorLimits limits = limits_of(of, {Feature::uneven_lengths}, KeyForm::dense);
+  const GeneratorLimits limits =
+      limits_of(of.type, of.head_dim, {Feature::uneven_lengths}, KeyForm::dense);
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    RandomProblem host = drawn(seed, limits, mask_of(of, material.names()), {});
-    RandomProblem device = drawn(seed, limits, mask_of(of, {{there}, {}}), {});
+    RandomProblem host = drawn_with(seed, limits, mask_of(of, material.names()), {});
+    RandomProblem device = drawn_with(seed, limits, mask_of(of, {{there}, {}}), {});
     host.problem.options.backend = device.problem.options.backend = Backend::cuda;
     compute(host.problem);
     compute(device.problem);
