@@ -83,6 +83,19 @@ step() {
   rm -f "$file"
 }
 
+# in_parts N PROGRAM...: its tests in N processes at once.
+in_parts() {
+  local parts=$1 part code=0 processes=()
+  shift
+  for ((part = 0; part < parts; ++part)); do
+    GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part "$@" &
+    processes+=($!)
+  done
+  for part in "${processes[@]}"; do wait "$part" || code=$?; done
+  return $code
+}
+export -f in_parts
+
 # The families whose kernels run here and are asked for.
 families=()
 for family in sm90 sm80; do
@@ -207,9 +220,12 @@ fi
 if [[ -z $kernels ]]; then
   # Among them: graphs that are captured and replayed, poisoned memory, refusals of a run.
   for program in "$bin"/test_*; do
-    # Formulas from text are compiled there: seconds each.
-    [[ $program == *_jit ]] && limit=300 || limit=150
-    step "$(basename "$program")" "$limit" "$program" --gtest_brief=1
+    # Formulas from text are compiled there, seconds each: parts of it side by side.
+    if [[ $program == *_jit ]]; then
+      step "$(basename "$program")" 300 bash -c 'in_parts "$@"' - 6 "$program" --gtest_brief=1
+    else
+      step "$(basename "$program")" 150 "$program" --gtest_brief=1
+    fi
   done
   step "matrix of options" 120 "$tool" verify --matrix --cases 8
 fi

@@ -103,15 +103,16 @@ void bench_forward(const ForwardArguments& a) {
   {
     Progress progress("bench forward");
     report = bench::measure_forward(
-        options, [&](double part, const std::string& next) { progress.update(part, next); });
+        options, [&](double part, const std::string& next) { progress.update(part, next); },
+        // Point by point: a run that is cut off leaves what it measured.
+        [&](const bench::ForwardReport& so_far) {
+          write_text(a.csv, bench::forward_csv(so_far, command_line()));
+        });
   }
   fmt::print("{}{}", bench::forward_table(report.figures), bench::choice_summary(report.figures));
-  std::string text = bench::forward_csv_head(report.device, command_line());
-  for (const bench::ForwardFigure& figure : report.figures) text += bench::forward_csv_row(figure);
-  write_text(a.csv, text);
   if (a.svg.empty()) return;
   bench::GridResults grid;
-  bench::add_results(grid, text, "bench forward");
+  bench::add_results(grid, bench::forward_csv(report, command_line()), "bench forward");
   bench::write_text(a.svg, bench::to_svg(grid));
 }
 

@@ -152,7 +152,8 @@ ForwardFigure measure(const ForwardPoint& point, ForwardOptions options) {
 }  // namespace
 
 ForwardReport measure_forward(const ForwardOptions& options,
-                              const std::function<void(double, const std::string&)>& progress) {
+                              const std::function<void(double, const std::string&)>& progress,
+                              const std::function<void(const ForwardReport&)>& measured) {
   require_device("bench forward");
   ForwardReport report{describe_device().name, {}};
   const std::vector<ForwardPoint> points = forward_points(options);
@@ -161,6 +162,7 @@ ForwardReport measure_forward(const ForwardOptions& options,
              fmt::format("D {} length {}{} {}", points[i].head_dim, points[i].lengths[0],
                          points[i].causal ? " causal" : "", points[i].family));
     report.figures.push_back(measure(points[i], options));
+    measured(report);
   }
   return report;
 }

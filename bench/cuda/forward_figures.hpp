@@ -72,15 +72,17 @@ bool of_choice(const ForwardPoint& point);
 /// the same for the same seed.
 std::vector<int> log_uniform_lengths(int tokens, unsigned seed);
 
-/// Measures; `progress` hears the part done and the point that is next. Throws Error(unsupported)
-/// where there is no device.
+/// Measures; `progress` hears the part done and the point that is next, `measured` all figures so
+/// far when there is one more. Throws Error(unsupported) where there is no device.
 ForwardReport measure_forward(const ForwardOptions& options,
-                              const std::function<void(double, const std::string&)>& progress);
+                              const std::function<void(double, const std::string&)>& progress,
+                              const std::function<void(const ForwardReport&)>& measured);
 
 /// Device, date, commit, command; then the columns of bench/results/*-forward.csv. Older
 /// files end with run_us: readers go by the names.
 std::string forward_csv_head(const std::string& device, const std::string& command);
 std::string forward_csv_row(const ForwardFigure& figure);
+std::string forward_csv(const ForwardReport& report, const std::string& command);
 std::string forward_table(const std::vector<ForwardFigure>& figures);
 /// Of the points of `choice`: where the family that the model prefers is not the fastest, how far
 /// the model was off, and the time lost. Empty where there are none.

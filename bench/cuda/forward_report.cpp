@@ -47,6 +47,12 @@ std::string forward_csv_row(const ForwardFigure& f) {
       f.clock_mhz, watts(f), f.predicted_ms, f.first_result_ms);
 }
 
+std::string forward_csv(const ForwardReport& report, const std::string& command) {
+  std::string text = forward_csv_head(report.device, command);
+  for (const ForwardFigure& figure : report.figures) text += forward_csv_row(figure);
+  return text;
+}
+
 std::string forward_table(const std::vector<ForwardFigure>& figures) {
   std::string text =
       fmt::format("{:>4} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>8} {:>5} {:>5}  {}\n", "D", "heads",

@@ -5,7 +5,8 @@
 namespace tilefold::bench {
 
 ForwardReport measure_forward(const ForwardOptions&,
-                              const std::function<void(double, const std::string&)>&) {
+                              const std::function<void(double, const std::string&)>&,
+                              const std::function<void(const ForwardReport&)>&) {
   throw Error(ErrorCode::unsupported,
               "bench forward runs on a CUDA device and this tool was built without CUDA: "
               "configure with the preset cuda, which needs nvcc 13");

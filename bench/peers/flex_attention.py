@@ -96,6 +96,7 @@ def measure(args):
     for head_dim in args.head_dim:
         heads = HIDDEN // head_dim
         for name, (mask, change) in formulas(heads).items():
+            torch._dynamo.reset()  # else the ninth formula runs uncompiled: there is a limit to recompilations
             queries, keys = (DRAFTS, TREE_KEYS) if name == "text tree" else (LENGTH, LENGTH)
             batch = 32 if name == "text tree" else TOKENS // LENGTH
             make = lambda length: torch.randn(batch, heads, length, head_dim, device="cuda").bfloat16()

@@ -46,7 +46,7 @@ class Pair final : public CodeSource {
     text += "#line 1 \"joined\"\nusing Joined = ::tilefold::score::" + std::string(join_) + "<" +
             named("first", a) + ", " + named("second", b) + ">;\n";
     return {text, "Joined", rounded_up(rounded_up(a.size, b.alignment) + b.size, alignment),
-            alignment};
+            alignment, larger(a.query_block, b.query_block)};
   }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     const std::size_t second_at = rounded_up(first_->code().size, second_->code().alignment);

@@ -31,6 +31,9 @@ struct FormulaCode {
   /// global namespace on: "::tilefold::score::Causal". An aggregate, trivially copyable.
   std::string type;
   std::size_t size = 1, alignment = 1;  // of the type, in bytes; the alignment at most 16
+  /// Queries of a block, where the formula reads q // n: tiles of whole blocks are cut less. 0
+  /// where it does not.
+  int query_block = 0;
 };
 
 /// Makes a device's copies of what a functor reads, and puts their addresses in its place; as

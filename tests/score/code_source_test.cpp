@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/text_formula.hpp"
+#include "tilefold/expression.hpp"
 
 namespace tilefold::testing {
 namespace {
@@ -96,6 +97,49 @@ TEST(CodeSource, NewArgumentsAreNoNewCode) {
   };
   EXPECT_EQ(text(3), text(4));
   EXPECT_THAT(text(3), Not(HasSubstr("3;")));
+}
+
+std::string text_of(const char* score) {
+  const Scalar cap("cap", 30.0);
+  return score::code_of(parse_score(score, {{}, {cap}}).node())->code().definitions;
+}
+
+TEST(CodeSource, WhatIsTheSameForAllElementsIsDividedByOnce) {
+  EXPECT_THAT(text_of("s / cap"), HasSubstr("op::Divide::by("));
+  EXPECT_THAT(text_of("cap / s"), HasSubstr("op::Divide::of("));
+  EXPECT_THAT(text_of("s / s"), HasSubstr("op::Divide::of("));
+}
+
+TEST(CodeSource, ACappedScoreIsOneOperation) {
+  for (const char* text : {"cap * tanh(s / cap)", "tanh(s / cap) * cap", "8.0 * tanh(s / 8.0) + s"})
+    EXPECT_THAT(text_of(text), HasSubstr("op::Tanh::capped(")) << text;
+  for (const char* text : {"cap * tanh(s / 8.0)", "8.0 * tanh(s * 8.0)", "s * tanh(s / s)"})
+    EXPECT_THAT(text_of(text), Not(HasSubstr("capped"))) << text;
+  // A comparison would see what the fast form is off near 0.
+  const Mask mask = parse_mask("8.0 * tanh(real(k) / 8.0) > 0.5");
+  EXPECT_THAT(score::code_of(mask.node())->code().definitions, Not(HasSubstr("capped")));
+}
+
+TEST(CodeSource, PowersOfTwoAreDividedByShifts) {
+  const auto text = [](const char* mask) {
+    return score::code_of(parse_mask(mask).node())->code().definitions;
+  };
+  EXPECT_THAT(text("q // 128 == k // 128"), HasSubstr("op::FloorDivide::by_power<7>("));
+  EXPECT_THAT(text("q % 64 == k % 64"), HasSubstr("op::Modulo::by_power<6>("));
+  EXPECT_THAT(text("q // 100 == k // 100"), Not(HasSubstr("by_power")));
+  EXPECT_THAT(text("q // -4 == k % -4"), Not(HasSubstr("by_power")));
+}
+
+TEST(CodeSource, TellsTheBlocksOfQueriesThatItReads) {
+  const auto block = [](const Mask& mask) {
+    return score::code_of(mask.node())->code().query_block;
+  };
+  const Mask blocks = parse_mask("q // 128 == k // 64");
+  EXPECT_EQ(block(blocks), 128);
+  EXPECT_EQ(block(parse_mask("(q + off) // 96 == k // 64 or k < 4")), 96);
+  EXPECT_EQ(block(parse_mask("k // 64 == 3")), 0);
+  EXPECT_EQ(block(!blocks && causal()), 128);
+  EXPECT_EQ(block(parse_mask("q // 32 == k // 32") || blocks), 128);
 }
 
 TEST(CodeSource, AFunctorHasNone) {

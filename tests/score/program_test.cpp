@@ -40,6 +40,24 @@ std::vector<unsigned char> flags_of(const Mask& mask, const TilePositions& tile)
   return flags;
 }
 
+TEST(Operations, ByAPowerOfTwoAreByTheNumber) {
+  using score::op::FloorDivide, score::op::Modulo, score::Interval;
+  Random random(5);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const int far = trial % 2 == 0 ? 300 : 2147483647;
+    const int a = random.between(-far, far), b = random.between(a, far);
+    ASSERT_EQ(FloorDivide::by_power<7>(a), FloorDivide::of(a, 128)) << a;
+    ASSERT_EQ(Modulo::by_power<7>(a), Modulo::of(a, 128)) << a;
+    for (const auto& [fast, plain] :
+         {std::pair{FloorDivide::by_power<7>(Interval(a, b)),
+                    FloorDivide::of(Interval(a, b), Interval(128))},
+          {Modulo::by_power<7>(Interval(a, b)), Modulo::of(Interval(a, b), Interval(128))}}) {
+      ASSERT_EQ(fast.low, plain.low) << a << " .. " << b;
+      ASSERT_EQ(fast.high, plain.high) << a << " .. " << b;
+    }
+  }
+}
+
 TEST(Programs, MasksAreWhatTheTreeSays) {
   for (int seed = 0; seed < 3000; ++seed) {
     Random random(static_cast<std::uint64_t>(seed));

@@ -18,7 +18,7 @@ struct SoftCap {
   double cap;
   template <class S, class N> TILEFOLD_HD S change(S s, N, N, Place) const {
     using F = typename Plain<S>::type;
-    return S(F(cap)) * tanh(s * S(F(1 / cap)));
+    return soft_capped(s, S(F(cap)));
   }
 };
 
@@ -31,7 +31,7 @@ struct Alibi {
   }
   template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
     using F = typename Plain<S>::type;
-    const F slope = F(slopes[at.batch * batch_stride + at.query_head]);
+    const F slope = F(loaded(slopes + (at.batch * batch_stride + at.query_head)));
     return s + S(slope) * real<S>(k - (q + N(at.offset)));
   }
 };
@@ -42,8 +42,8 @@ struct AdditiveBias {
   long long batch_stride, head_stride, query_stride;  // keys are contiguous
   template <class S, class N> TILEFOLD_HD S change(S s, N q, N k, Place at) const {
     using F = typename Plain<S>::type;
-    return s + S(F(bias[at.batch * batch_stride + at.query_head * head_stride +
-                        index(q) * query_stride + index(k)]));
+    return s + S(F(loaded(bias + (at.batch * batch_stride + at.query_head * head_stride +
+                                  index(q) * query_stride + index(k)))));
   }
   TILEFOLD_HD static long long index(int x) { return x; }
   TILEFOLD_HD static long long index(Position x) { return x.sum(); }

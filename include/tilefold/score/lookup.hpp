@@ -19,11 +19,7 @@ inline constexpr int side_tensor_pad = 192;
 /// the row while a kernel runs: loads of it may move.
 template <class T> TILEFOLD_HD T padded_element(const T* row, Position p, int size) {
   const T* at = row + smaller(larger(p.base, -128), size + 64);
-#ifdef __CUDA_ARCH__
-  return __ldg(at + p.offset);
-#else
-  return at[p.offset];
-#endif
+  return loaded(at + p.offset);
 }
 
 /// [batch, positions] int32. Positions outside [0, positions) read the nearest one: they belong to
@@ -37,7 +33,7 @@ struct Lookup {
   int positions;
 
   TILEFOLD_HD int at(int batch, int position) const {
-    return values[batch * batch_stride + clamped(position)];
+    return loaded(values + (batch * batch_stride + clamped(position)));
   }
   /// Of a padded copy.
   TILEFOLD_HD Position at(int batch, Position position) const {
@@ -47,14 +43,15 @@ struct Lookup {
     const int blocks = (positions + block - 1) / block;
     const long long row = batch_stride == 0 ? 0 : 1LL * batch * blocks;
     const int last = clamped(position.high) / block;
-    Interval bound{low[row + clamped(position.low) / block],
-                   high[row + clamped(position.low) / block]};
-    for (int b = clamped(position.low) / block + 1; b <= last; ++b)
-      bound = {smaller(bound.low, low[row + b]), larger(bound.high, high[row + b])};
+    const int first = clamped(position.low) / block;
+    Interval bound{loaded(low + row + first), loaded(high + row + first)};
+    for (int b = first + 1; b <= last; ++b)
+      bound = {smaller(bound.low, loaded(low + row + b)),
+               larger(bound.high, loaded(high + row + b))};
     return bound;
   }
   TILEFOLD_HD constexpr int clamped(int position) const {
-    return position < 0 ? 0 : position >= positions ? positions - 1 : position;
+    return smaller(larger(position, 0), positions - 1);
   }
 };
 
@@ -65,7 +62,7 @@ struct Table {
   int rows, size;
 
   TILEFOLD_HD float at(int row, int column) const {
-    return values[row * row_stride + smaller(larger(column, 0), size - 1)];
+    return loaded(values + (row * row_stride + smaller(larger(column, 0), size - 1)));
   }
   /// Of a padded copy.
   TILEFOLD_HD float at(int row, Position column) const {

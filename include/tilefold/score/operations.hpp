@@ -83,12 +83,19 @@ struct Multiply {
 /// Of reals: by 0 as IEEE says.
 struct Divide {
   template <class F> TILEFOLD_HD static constexpr F of(F a, F b) { return a / b; }
+  /// By a number that is the same for all elements.
+  template <class F> TILEFOLD_HD static constexpr F by(F a, F b) { return quotient(a, b); }
 };
 /// Rounds towards minus infinity; by 0 it is 0.
 struct FloorDivide {
   TILEFOLD_HD static constexpr int of(int a, int b) {
     if (b == 0) return 0;
     return a == least && b == -1 ? most : floor_div(a, b);
+  }
+  /// By 2^power.
+  template <int power> TILEFOLD_HD static constexpr int by_power(int a) { return a >> power; }
+  template <int power> TILEFOLD_HD static constexpr Interval by_power(Interval a) {
+    return {a.low >> power, a.high >> power};
   }
   TILEFOLD_HD static constexpr Interval of(Interval a, Interval b) {
     if (b.low > 0 || b.high < 0) return at_corners<FloorDivide>(a, b);
@@ -101,6 +108,13 @@ struct FloorDivide {
 struct Modulo {
   TILEFOLD_HD static constexpr int of(int a, int b) {
     return b == 0 || b == -1 ? 0 : int(a - 1LL * b * floor_div(a, b));
+  }
+  /// By 2^power.
+  template <int power> TILEFOLD_HD static constexpr int by_power(int a) {
+    return a & ((1 << power) - 1);
+  }
+  template <int power> TILEFOLD_HD static constexpr Interval by_power(Interval a) {
+    return of(a, 1 << power);
   }
   TILEFOLD_HD static constexpr Interval of(Interval a, Interval b) {
     if (b.single()) {
@@ -239,6 +253,8 @@ struct Log {
 };
 struct Tanh {
   template <class F> TILEFOLD_HD static F of(F x) { return tanh(x); }
+  /// cap * tanh(x / cap), of a cap that is the same for all elements.
+  template <class F> TILEFOLD_HD static F capped(F x, F cap) { return soft_capped(x, cap); }
 };
 /// 1 / (1 + exp(-x))
 struct Sigmoid {

@@ -60,7 +60,7 @@ template <class T> struct SideArray {
     return ((size[axis] - 1) >> shift(axis, level)) + 1;
   }
   TILEFOLD_HD constexpr int held(int axis, int index) const {
-    return index < 0 ? 0 : index >= size[axis] ? size[axis] - 1 : index;
+    return smaller(larger(index, 0), size[axis] - 1);  // no branch: it is the same for many
   }
 
   /// Where an element lies.
@@ -75,30 +75,25 @@ template <class T> struct SideArray {
     return count;
   }
 
-  TILEFOLD_HD T at(int a) const { return values[held(0, a) * stride[0]]; }
-  TILEFOLD_HD T at(int a, int b) const {
-    return values[held(0, a) * stride[0] + held(1, b) * stride[1]];
-  }
+  TILEFOLD_HD T at(int a) const { return loaded(values + along(0, a)); }
+  TILEFOLD_HD T at(int a, int b) const { return loaded(values + (along(0, a) + along(1, b))); }
   TILEFOLD_HD T at(int a, int b, int c) const {
-    return values[held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2]];
+    return loaded(values + (along(0, a) + along(1, b) + along(2, c)));
   }
   TILEFOLD_HD T at(int a, int b, int c, int d) const {
-    return values[held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2] +
-                  held(3, d) * stride[3]];
+    return loaded(values + (along(0, a) + along(1, b) + along(2, c) + along(3, d)));
   }
 
   /// Of a padded copy, whose last axis is contiguous.
   TILEFOLD_HD T at(Position a) const { return padded_element(values, a, size[0]); }
   TILEFOLD_HD T at(int a, Position b) const {
-    return padded_element(values + held(0, a) * stride[0], b, size[1]);
+    return padded_element(values + along(0, a), b, size[1]);
   }
   TILEFOLD_HD T at(int a, int b, Position c) const {
-    return padded_element(values + held(0, a) * stride[0] + held(1, b) * stride[1], c, size[2]);
+    return padded_element(values + (along(0, a) + along(1, b)), c, size[2]);
   }
   TILEFOLD_HD T at(int a, int b, int c, Position d) const {
-    return padded_element(
-        values + held(0, a) * stride[0] + held(1, b) * stride[1] + held(2, c) * stride[2], d,
-        size[3]);
+    return padded_element(values + (along(0, a) + along(1, b) + along(2, c)), d, size[3]);
   }
 
   TILEFOLD_HD Bounds at(Interval a) const { return within<1>({a, 0, 0, 0}); }
@@ -111,6 +106,9 @@ template <class T> struct SideArray {
   }
 
  private:
+  TILEFOLD_HD constexpr long long along(int axis, int index) const {
+    return held(axis, index) * stride[axis];
+  }
   struct Box {
     Interval axis[max_rank];
   };
@@ -160,8 +158,8 @@ template <class T, int axes> TILEFOLD_HD LowHigh<T> bounds_of_cells(const SideAr
       cells_before *= array.cells(a, level);
     }
     if (level > 0) cell += array.begin[level - 1];
-    const T low = level == 0 ? array.values[element] : array.low[cell];
-    const T high = level == 0 ? low : array.high[cell];
+    const T low = level == 0 ? loaded(array.values + element) : loaded(array.low + cell);
+    const T high = level == 0 ? low : loaded(array.high + cell);
     if (i == 0 || low < found.low || low != low) found.low = low;
     if (i == 0 || high > found.high || high != high) found.high = high;
   }

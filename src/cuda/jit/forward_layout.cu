@@ -26,7 +26,7 @@ std::size_t formula_at(std::size_t wanted) {
 }
 
 template <HalfType type, int shape> int shared_bytes(int wanted) {
-  if constexpr (shape + 1 < sm90::shapes)
+  if constexpr (shape + 1 < sm90::compiled_shapes)
     if (wanted > shape) return shared_bytes<type, shape + 1>(wanted);
   constexpr sm90::ForwardConfig config =
       sm90::config_of(type, sm90::Formula::compiled, sm90::compiled_tiles[shape]);

@@ -26,6 +26,10 @@ namespace tilefold::cuda {
 namespace {
 
 using sm90::ForwardConfig;
+using sm90::TileChoice;
+
+/// Of sm90::compiled_tiles: the row that takes over where the one of the same heads is refused.
+constexpr int straddled = sm90::compiled_shapes - 1;
 
 ForwardConfig config_of(const ForwardKernel& kernel) {
   return kernel.compiled == nullptr ? sm90::registry(kernel.index) : config_of(*kernel.compiled);
@@ -101,13 +105,29 @@ std::optional<std::string> formula_refusal(const ForwardConfig& c, const core::G
   return scale_refusal(geometry.scale);
 }
 
+/// Blocks of queries of the mask's own are cut by tiles that hold no whole number of them; the next
+/// row of the table has smaller tiles for the same heads.
+std::optional<std::string> straddle_refusal(const ForwardKernel& kernel, const Problem& problem) {
+  const TileChoice &own = sm90::compiled_tiles[kernel.at_run_time->row],
+                   &other = sm90::compiled_tiles[straddled];
+  const auto rows = [](const TileChoice& t) { return ForwardConfig::warpgroup_rows * t.consumers; };
+  if (own.head_dim != other.head_dim || rows(own) == rows(other)) return std::nullopt;
+  const int block = score::code_of(problem.options.mask.node())->code().query_block;
+  if (block == 0 || rows(own) % block == 0 || rows(other) % block != 0) return std::nullopt;
+  return "its tiles of " + std::to_string(rows(own)) + " queries straddle the mask's blocks of " +
+         std::to_string(block);
+}
+
 std::optional<std::string> refusal(const ForwardKernel& kernel, const core::Geometry& geometry,
                                    const Problem& problem) {
   const ForwardConfig c = config_of(kernel);
   if (auto reason = device_refusal(problem)) return reason;
   if (auto reason = type_refusal(c.type, geometry, problem)) return reason;
   if (auto reason = layout_refusal(c, geometry, problem)) return reason;
-  if (kernel.at_run_time != nullptr) return run_time_refusal(geometry, problem);
+  if (kernel.at_run_time != nullptr) {
+    if (auto reason = run_time_refusal(geometry, problem)) return reason;
+    return straddle_refusal(kernel, problem);
+  }
   if (kernel.compiled != nullptr) return formula_refusal(*kernel.compiled, geometry, problem);
   return formula_refusal(c, geometry, problem);
 }
@@ -310,7 +330,7 @@ ForwardKernel compiled_row(const CompiledRow& of) {
 std::vector<RunTimeRow> run_time_rows() {
   std::vector<RunTimeRow> rows;
   for (const HalfType type : {HalfType::bf16, HalfType::f16})
-    for (int shape = 0; shape < sm90::shapes; ++shape) {
+    for (const int shape : {0, straddled, 1, 2, 3, 4, 5}) {
       RunTimeRow row{{jit::Family::sm90, type, shape}, {}, {}};
       row.kernel.dtype = dtype_of(type);
       row.kernel.shape = shape;

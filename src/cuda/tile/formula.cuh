@@ -48,12 +48,10 @@ __device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], i
   const int query = query_position(params, sequence, at.query);
   const int key = key_position(params, sequence, at.first_key);
   if (step.kind == ScoreStepKind::softcap) {
-    const float cap = step.cap, inverse = 1.0f / step.cap;
-    for_row(scores, row,
-            [&](float& s,
-                int) {  // A score that is -inf is hidden, whatever a later step would make of it.
-              if (s != -score::infinity<float>()) s = cap * score::tanh(s * inverse);
-            });
+    // A score that is -inf is hidden, whatever a later step would make of it.
+    for_row(scores, row, [&](float& s, int) {
+      s = s == -score::infinity<float>() ? s : score::soft_capped(s, step.cap);
+    });
   } else if (step.kind == ScoreStepKind::alibi) {
     const float slope =
         static_cast<const float*>(step.data)[batch * step.batch + at.head * step.head];

@@ -32,6 +32,8 @@ class Writer {
   Writer(const ScoreProgram& program, Purpose purpose)
       : program_(program), purpose_(purpose), shares_(program.nodes.size()) {}
   std::string functor();
+  /// When functor() has been called.
+  int query_block() const;
 
  private:
   bool is_mask() const { return purpose_ == Purpose::mask; }
@@ -58,6 +60,8 @@ class Writer {
   std::string entry(const ProgramNode& n) const;
   std::string sum(const ProgramNode& n) const;
   std::string comparison(const ProgramNode& n) const;
+  int cap_of(const ProgramNode& n) const;
+  int power_of(const ProgramNode& n) const;
   std::string uniform(const ProgramNode& n) const;
   std::string operation(const ProgramNode& n) const;
   std::string statement(int at);
@@ -161,6 +165,30 @@ std::string Writer::comparison(const ProgramNode& n) const {
   return "Answer(" + call(n.op, value(a, kind) + ", " + value(b, kind)) + ")";
 }
 
+/// The power of two that a floor division or its remainder divides by; -1 of others.
+int Writer::power_of(const ProgramNode& n) const {
+  if (n.op != Op::floor_divide && n.op != Op::modulo) return -1;
+  const ProgramNode& by = node(n.operand[1]);
+  if (by.op != Op::integer || by.integer <= 0 || (by.integer & (by.integer - 1)) != 0) return -1;
+  int power = 0;
+  while (by.integer >> power != 1) ++power;
+  return power;
+}
+
+/// Of cap * tanh(x / cap), with a cap that does not vary; -1 of others.
+int Writer::cap_of(const ProgramNode& n) const {
+  // The fast form is off by a part of the cap, which a comparison in a mask would see near 0.
+  if (is_mask() || n.op != Op::multiply || n.kind != Kind::real) return -1;
+  for (int i = 0; i < 2; ++i) {
+    const ProgramNode& curve = node(n.operand[i]);
+    const int cap = n.operand[1 - i];
+    if (curve.op != Op::tanh || varies(cap)) continue;
+    const ProgramNode& inner = node(curve.operand[0]);
+    if (inner.op == Op::divide && inner.operand[1] == cap) return cap;
+  }
+  return -1;
+}
+
 std::string Writer::uniform(const ProgramNode& n) const {
   std::string arguments;
   for (int i = 0; i < n.operands; ++i) arguments += (i > 0 ? ", " : "") + name(n.operand[i]);
@@ -183,6 +211,15 @@ std::string Writer::operation(const ProgramNode& n) const {
       return call(
           n.op, truth(a) + ", " + value(n.operand[1], n.kind) + ", " + value(n.operand[2], n.kind));
     default: break;
+  }
+  if (const int power = power_of(n); power >= 0)
+    return std::string("op::") + row_of(n.op).code + "::by_power<" + std::to_string(power) + ">(" +
+           integer(a) + ")";
+  if (n.op == Op::divide && !varies(n.operand[1]))
+    return "op::Divide::by(" + real(a) + ", " + real(n.operand[1]) + ")";
+  if (const int cap = cap_of(n); cap >= 0) {
+    const ProgramNode& curve = node(n.operand[n.operand[0] == cap ? 1 : 0]);
+    return "op::Tanh::capped(" + real(node(curve.operand[0]).operand[0]) + ", " + real(cap) + ")";
   }
   // The product of a slope and a position's base leaves the loop over elements.
   if (n.op == Op::multiply && n.kind == Kind::real)
@@ -240,12 +277,24 @@ std::string Writer::functor() {
          ");\n  }\n};";
 }
 
+int Writer::query_block() const {
+  int block = 0;
+  for (const ProgramNode& n : program_.nodes) {
+    if (n.op != Op::floor_divide || node(n.operand[1]).op != Op::integer) continue;
+    const bool of_query = is_position(n.operand[0]) && shares_[std::size_t(n.operand[0])].query != 0;
+    if (of_query) block = larger(block, node(n.operand[1]).integer);
+  }
+  return block;
+}
+
 }  // namespace
 
 FormulaCode code_of_program(const ScoreProgram& program, Purpose purpose) {
   const std::size_t tensors = program.tensors.size(), scalars = program.scalars.size();
   FormulaCode code;
-  code.definitions = Writer(program, purpose).functor();
+  Writer writer(program, purpose);
+  code.definitions = writer.functor();
+  code.query_block = writer.query_block();
   code.type = "Formula";
   code.alignment = tensors > 0 ? alignof(SideArray<int>) : scalars > 0 ? alignof(int) : 1;
   const std::size_t bytes = tensors * sizeof(SideArray<int>) + scalars * sizeof(int);

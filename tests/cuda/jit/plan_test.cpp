@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/geometry.hpp"
@@ -12,7 +14,17 @@
 #include "cuda/jit/temporary_folder.hpp"
 #include "support/text_formula.hpp"
 #include "tilefold/error.hpp"
+#include "tilefold/expression.hpp"
 #include "tilefold/plan.hpp"
+
+// The text of no other test: the process compiles it here or nowhere.
+TILEFOLD_AS_TEXT(
+    Every, struct Every {
+      int step;
+      template <class N> TILEFOLD_HD auto keep(N q, N k, Place at) const {
+        return floor_mod(q + N(at.offset) - k, step) == N(0);
+      }
+    };)
 
 namespace tilefold::testing {
 namespace {
@@ -58,13 +70,16 @@ class TextFormulas : public ::testing::Test {
 };
 
 TEST_F(TextFormulas, AreCompiledOnceForAllValuesOfTheirArguments) {
+  const auto every = [](int step) {
+    return text_mask(score::as_text::Every{step}, score::as_text::Every_text);
+  };
   const cuda::FormulaCounts before = cuda::formula_counts();
-  const Plan first = plan(described(dilated(3)));
+  const Plan first = plan(described(every(3)));
   EXPECT_STREQ(first.kernel(), "sm90 bf16 d64 192x128 nvrtc");
   EXPECT_THAT(first.explain(), HasSubstr("compiled   sm90 forward compiled at run time by NVRTC "));
   EXPECT_THAT(first.explain_json(), HasSubstr("\"compilation\": \"sm90 forward compiled at run"));
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
-  const Plan second = plan(described(dilated(4)));
+  const Plan second = plan(described(every(4)));
   EXPECT_THAT(second.explain(), HasSubstr("compiled   sm90 forward compiled earlier by this"));
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
   EXPECT_EQ(cuda::formula_counts().from_memory, before.from_memory + 1);
@@ -99,11 +114,30 @@ TEST_F(TextFormulas, OfPagedKeysAreForSm80) {
   EXPECT_GE(takes, 1);
 }
 
+// Compiles nothing: only asked which would.
+TEST_F(TextFormulas, OfBlocksAreForTilesOfWholeBlocks) {
+  const std::vector<std::int32_t> on(16, 1);
+  const SideTensor block("block", TensorView(on.data(), DType::i32, {4, 4}));
+  const auto takes = [&](const char* text) {
+    const Problem p = described(parse_mask(text, {{block}, {}}));
+    const core::Geometry geometry = core::resolve(p);
+    std::vector<std::string> names;
+    for (const planner::Candidate& kernel : cuda::kernels())
+      if (!planner::refusal(kernel, geometry, p) &&
+          std::string_view(kernel.name).starts_with("sm90"))
+        names.push_back(kernel.name);
+    return names;
+  };
+  EXPECT_EQ(takes("block[q // 128, k // 128] == 1")[0], "sm90 bf16 d64 128x128 nvrtc");
+  EXPECT_EQ(takes("block[q // 96, k // 128] == 1")[0], "sm90 bf16 d64 192x128 nvrtc");
+  EXPECT_EQ(takes("block[k // 128, k // 128] == 1")[0], "sm90 bf16 d64 192x128 nvrtc");
+}
+
 TEST_F(TextFormulas, BuiltInsNeedNoCompilation) {
   const Plan made = plan(described(causal() && window(100)));
   EXPECT_THAT(made.kernel(), Not(HasSubstr("nvrtc")));
   EXPECT_THAT(made.explain(),
-              AllOf(HasSubstr("nvrtc sm90 (6 kernels): NVRTC compiles formulas that"),
+              AllOf(HasSubstr("nvrtc sm90 (7 kernels): NVRTC compiles formulas that"),
                     Not(HasSubstr("compiled   "))));
 }
 

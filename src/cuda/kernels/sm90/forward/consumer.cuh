@@ -425,11 +425,15 @@ template <class Chosen> class Consumer {
     const TileMask<Chosen> mask = tile_mask(slot, tile);
     if constexpr (compiled) {
       if constexpr (changes) mask.change(scores);
-      mask.keep(scores);
+      if (is_cut_by_mask(slot.assignment, tile)) mask.keep(scores);
     } else if constexpr (changes) {
       mask.change(scores, partial_);
     }
     mask.hide(scores, warpgroup_);
+  }
+  /// Others take the long way for the ends of their keys or for exact weights.
+  static __device__ __forceinline__ bool is_cut_by_mask(const Assignment& a, int tile) {
+    return (a.partial >> (a.last_tile - 1 - tile) & 1u) != 0;
   }
   __device__ __forceinline__ TileMask<Chosen> tile_mask(const Slot<Chosen>& slot, int tile) const {
     return TileMask<Chosen>(params_, slot, first_row_, tile);

@@ -202,10 +202,15 @@ template <class Chosen> class Epilogue {
     // Without a visible key the factor alone counts: 0 * NaN of a hidden value would not be 0.
     const bool empty = part.is_empty();
     const long long at = out_offset(params_, sequence_, work_.sequence, place);
+    const RowPlan row{at, empty, inside};
     if (wide)
-      store_wide(output, r, end.factor, {at, empty, inside});
+      store_wide(output, r, end.factor, row);
+    else if (inside && params_.out_type == ElementType::f32)
+      store_narrow<ElementType::f32>(output, r, end.factor, row);
+    else if (inside && params_.out_type == ElementType::f16)
+      store_narrow<ElementType::f16>(output, r, end.factor, row);
     else if (inside)
-      store_narrow(output, r, end.factor, {at, empty, inside});
+      store_narrow<ElementType::bf16>(output, r, end.factor, row);
     if (lane_ % 4 == 0 && inside) store_lse(params_, sequence_, work_.sequence, place, end.lse);
   }
 
@@ -243,6 +248,7 @@ template <class Chosen> class Epilogue {
     }
   }
 
+  template <ElementType type>
   __device__ __forceinline__ void store_narrow(const Output& output, int r, float factor,
                                                const RowPlan& row) const {
     const long long first = row.at + 2 * (lane_ % 4);
@@ -251,7 +257,7 @@ template <class Chosen> class Epilogue {
       if (8 * g >= params_.value_dim) break;
 #pragma unroll
       for (int e = 0; e < 2; ++e)
-        store_element(params_.out, params_.out_type, first + 8 * g + e,
+        store_element(params_.out, type, first + 8 * g + e,
                       row.empty ? factor : output[4 * g + 2 * r + e] * factor);
     }
   }

@@ -34,8 +34,9 @@ template <class Chosen> __global__ void __launch_bounds__(Chosen::value.threads(
     ptx::setmaxnreg_dec<config.producer_registers()>();
     if (threadIdx.x == 0) Loader<Chosen>(params, plan).run();
     if (threadIdx.x / 32 == 1) Scout<Chosen>(params, plan).run();
-    if (threadIdx.x / 32 >= 2 && params.query_path == QueryPath::rows)
-      QueryRows<Chosen>(params, plan, int(threadIdx.x / 32) - 2).run();
+    if constexpr (config.formula != Formula::compiled)  // whose rows are one head's
+      if (threadIdx.x / 32 >= 2 && params.query_path == QueryPath::rows)
+        QueryRows<Chosen>(params, plan, int(threadIdx.x / 32) - 2).run();
   } else {
     ptx::setmaxnreg_inc<config.consumer_registers()>();
     Consumer<Chosen>(params, plan, warpgroup - 1).run();

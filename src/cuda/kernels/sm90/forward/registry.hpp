@@ -25,10 +25,12 @@ inline constexpr TileChoice changed_tiles[] = {
     {192, 128, 112, 2, 1, 2}, {192, 192, 96, 2, 1, 2}, {256, 256, 64, 2, 1, 2},
 };
 
-// Formulas compiled in: as they are read, but at 64, where three consumers gain on long rows.
-inline constexpr TileChoice compiled_tiles[] = {range_tiles[0],   changed_tiles[1],
-                                                changed_tiles[2], changed_tiles[3],
-                                                changed_tiles[4], changed_tiles[5]};
+// Formulas compiled in: as they are read, but at 64, where three consumers gain on long rows. Those
+// of two are for masks of blocks that tiles of 192 rows straddle.
+inline constexpr TileChoice compiled_tiles[] = {
+    range_tiles[0],   changed_tiles[1], changed_tiles[2], changed_tiles[3],
+    changed_tiles[4], changed_tiles[5], changed_tiles[0]};
+inline constexpr int compiled_shapes = sizeof(compiled_tiles) / sizeof(TileChoice);
 
 inline constexpr int shapes = sizeof(range_tiles) / sizeof(TileChoice);
 static_assert(shapes == sizeof(changed_tiles) / sizeof(TileChoice));

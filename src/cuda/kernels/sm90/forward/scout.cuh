@@ -114,6 +114,7 @@ template <class Chosen> class Scout {
       const int begin = score::larger(first, last - 32);
       if (begin == first && !continues && live == 0) live = 1;
       if (live != 0) {
+        __syncwarp();  // all have read what is written now
         if (lane_ == 0) {
           a.first_tile = begin, a.last_tile = last;
           a.live = live, a.partial = partial, a.continues = continues;
