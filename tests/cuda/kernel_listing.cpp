@@ -76,6 +76,8 @@ void print_any() {
   using Rows8 = any::Choice<any::ForwardConfig{8}>;
   print_forward<Rows16>("any", "any::forward", any_kernels()[0], 256, 256);
   print_forward<Rows8>("any", "any::forward", any_kernels()[1], 256, 256);
+  print_forward<Rows16>("any", "any::interpreted_forward", any_kernels()[2], 256, 256);
+  print_forward<Rows8>("any", "any::interpreted_forward", any_kernels()[3], 256, 256);
 }
 
 // Of the kernels before and after every forward.

@@ -5,6 +5,8 @@ namespace tilefold::cuda {
 
 const void* any_forward_16();  // __global__ void(ForwardParams)
 const void* any_forward_8();
+const void* any_interpreted_16();  // __global__ void(ForwardParams, FormulaPrograms)
+const void* any_interpreted_8();
 const void* merge_function();                // __global__ void(ForwardParams)
 const void* clear_rows_function();           // __global__ void(ForwardParams, OutputRows)
 const void* pad_rows_function();             // __global__ void(PaddedRows)
