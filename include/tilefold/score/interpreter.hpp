@@ -2,8 +2,8 @@
 // for an element or for a whole tile. It needs no compiler where it runs, so any kernel, and any
 // test on the host, reads any formula.
 //
-//   Value<int> kept = interpreted(code, Point<int>{q, k, head, 0.0f, place});       // kept.truth
-//   Value<Interval> tile = interpreted(code, Point<Interval>{queries, keys, ...});  // a Truth
+//   Value<int> kept = interpreted(code, Point<int>::of(q, k, 0.0f, place));       // kept.truth
+//   Value<Interval> tile = interpreted(code, Point<Interval>{queries, keys, ...});    // a Truth
 //
 // What an operation computes stands in operations.hpp and nowhere else.
 #pragma once
@@ -21,12 +21,17 @@ template <class N> union Value {
   typename ReadingOf<N>::Answer truth;
 };
 
-/// Where a formula is read: a query and a key, or all of two intervals. `place.query_head` is not
-/// read: rows of a tile may be of several heads.
+/// Where a formula is read: a query and a key, or all of two intervals. Heads are read here and not
+/// in `place`: rows of a tile may be of several.
 template <class N> struct Point {
-  N query, key, query_head;
+  N query, key, query_head, kv_head;
   typename ReadingOf<N>::Real score;  // of score changes
   Place place;
+
+  TILEFOLD_HD static Point of(N query, N key, typename ReadingOf<N>::Real score,
+                              const Place& place) {
+    return {query, key, place.query_head, place.kv_head, score, place};
+  }
 };
 
 /// One operation on earlier values, or one that is read from outside. 16 bytes, so that a GPU's
@@ -127,7 +132,7 @@ template <class N> TILEFOLD_HD Value<N> read_value(const InstructionList& list,
     case Op::offset: to.integer = at.place.offset; break;
     case Op::batch: to.integer = at.place.batch; break;
     case Op::query_head: to.integer = at.query_head; break;
-    case Op::kv_head: to.integer = at.place.kv_head; break;
+    case Op::kv_head: to.integer = at.kv_head; break;
     case Op::query_length: to.integer = at.place.query_length; break;
     case Op::key_length: to.integer = at.place.key_length; break;
     case Op::score: to.real = at.score; break;

@@ -264,7 +264,8 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   if (kernel.family_launch != nullptr) make_family_launch(execution, nullptr);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
-  for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function()})
+  for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function(),
+                               any_read_lengths_function()})
     require_success(cudaFuncGetAttributes(&ignored, function), "loading a kernel");
   require_success(cudaDeviceSynchronize(), "waiting for uploads");
 }
@@ -337,7 +338,7 @@ class PlanTensors final : public SideTensors {
   mutable std::size_t next_ = 0;
 };
 
-std::vector<unsigned char> bytes_of_programs(const any::FormulaPrograms& programs) {
+std::vector<unsigned char> bytes_of(const any::FormulaPrograms& programs) {
   std::vector<unsigned char> bytes(sizeof programs);
   std::memcpy(bytes.data(), &programs, sizeof programs);
   return bytes;
@@ -379,9 +380,10 @@ void ForwardPlan::make_family_launch(const Execution& execution, void* stream) {
       first_keys = static_cast<const int*>(tensors.copy_of(first));
     }
   }
-  if (kernel_.reading == FormulaReading::interpreted)
-    formula = bytes_of_programs(
-        formula_programs(execution.problem, PlanTensors(g, formula_buffers_, stream)));
+  if (kernel_.reading == FormulaReading::interpreted) {
+    programs_ = formula_programs(execution.problem, PlanTensors(g, formula_buffers_, stream));
+    formula = bytes_of(*programs_);
+  }
   family_launch_ =
       kernel_.family_launch(kernel_, {params_, g, execution.problem, status_.data(),
                                       card(Device::cuda(device_)).figures.multiprocessors,
@@ -593,8 +595,13 @@ void ForwardPlan::enqueue_lengths(const ForwardLaunch& launch, void* stream) con
   if (!launch.lengths || launch.params.batch == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   require_success(cudaMemsetAsync(status_.data(), 0, status_.bytes(), on), "cudaMemsetAsync");
-  tilefold::cuda::launch({read_lengths_function(), launch.params.batch, 128, 0, on},
-                         "launching read_lengths", launch.params, *launch.lengths);
+  const ForwardParams& p = launch.params;
+  if (programs_)
+    tilefold::cuda::launch({any_read_lengths_function(), p.batch, 128, 0, on},
+                           "launching read_lengths_interpreted", p, *launch.lengths, *programs_);
+  else
+    tilefold::cuda::launch({read_lengths_function(), p.batch, 128, 0, on}, "launching read_lengths",
+                           p, *launch.lengths);
 }
 
 void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, void* stream) const {

@@ -71,15 +71,16 @@ template <int tile_keys> class InterpretedFormula {
     const int low = score::larger(first, work.first_key);
     const int high = score::smaller(first + tile_keys, work.last_key);
     score::Truth answer = score::Truth::none;
-    if (low < high) answer = mask_answer(programs_.mask, c.p, c.s, work, low, high);
+    if (low < high)
+      answer = mask_answer(programs_.mask, c.p, c.s, tile_of(c.p, c.s, work, low, high));
     met_ = __ballot_sync(0xffffffffu, !answer.no());
     full_ = __ballot_sync(0xffffffffu, answer.yes());
   }
   __device__ static score::Value<int> value(const FormulaContext& c,
                                             const score::InstructionList& code,
                                             const score::Place& place, QueryKey at, float score) {
-    return element(code, {query_position(c.p, c.s, at.query), key_position(c.p, c.s, at.key),
-                          place.query_head, score, place});
+    return element(code, score::Point<int>::of(query_position(c.p, c.s, at.query),
+                                               key_position(c.p, c.s, at.key), score, place));
   }
   /// One copy in a kernel, however often it is asked: the interpreter is a loop over a switch.
   __device__ __noinline__ static score::Value<int> element(const score::InstructionList& code,

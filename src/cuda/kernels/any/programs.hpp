@@ -22,25 +22,36 @@ struct FormulaPrograms {
 static_assert(sizeof(ForwardParams) + sizeof(FormulaPrograms) + 16 <= 4096,
               "kernels of every card take 4 KB of parameters");
 
-/// The heads that packed rows of a list are of.
-TILEFOLD_HD constexpr score::Interval heads_of(const ForwardParams& p, const SequenceInfo& s,
-                                               const ForwardWork& work) {
-  const int last = int(work.first_row) + work.rows - 1;
-  return {query_of(p, s, work.kv_head, work.first_row).head,
-          query_of(p, s, work.kv_head, last).head};
+/// Rows and keys of one sequence, by indices; both ends included.
+struct MaskTile {
+  int sequence;
+  QueryRange queries;
+  score::Interval keys, heads;
+};
+/// Packed rows of a work against keys [first_key, last_key). Rows that straddle heads may hold any
+/// query.
+TILEFOLD_HD constexpr MaskTile tile_of(const ForwardParams& p, const SequenceInfo& s,
+                                       const ForwardWork& work, int first_key, int last_key) {
+  const long long last_row = work.first_row + work.rows - 1;
+  return {work.sequence,
+          queries_of(s, work),
+          {first_key, last_key - 1},
+          {query_of(p, s, work.kv_head, work.first_row).head,
+           query_of(p, s, work.kv_head, last_row).head}};
 }
 
-/// What an interpreted mask says of the rows of a work against keys [first_key, last_key).
+/// What an interpreted mask says of a tile.
 TILEFOLD_HD score::Truth mask_answer(const score::InstructionList& mask, const ForwardParams& p,
-                                     const SequenceInfo& s, const ForwardWork& work, int first_key,
-                                     int last_key) {
-  const QueryRange range = queries_of(s, work);
-  const score::Interval heads = heads_of(p, s, work);
-  const score::Point<score::Interval> tile{
-      positions_between(query_position(p, s, range.first), query_position(p, s, range.last)),
-      positions_between(key_position(p, s, first_key), key_position(p, s, last_key - 1)), heads,
-      score::Span(0.0f), place_of(p, s, work.sequence, heads.low)};
-  return score::interpreted<score::Interval>(mask, tile).truth;
+                                     const SequenceInfo& s, const MaskTile& tile) {
+  const score::Interval queries = positions_between(query_position(p, s, tile.queries.first),
+                                                    query_position(p, s, tile.queries.last));
+  const score::Interval keys =
+      positions_between(key_position(p, s, tile.keys.low), key_position(p, s, tile.keys.high));
+  const score::Interval kv_heads{tile.heads.low / p.group, tile.heads.high / p.group};
+  return score::interpreted<score::Interval>(
+             mask, {queries, keys, tile.heads, kv_heads, score::Span(0.0f),
+                    place_of(p, s, tile.sequence, tile.heads.low)})
+      .truth;
 }
 
 }  // namespace tilefold::cuda::any
