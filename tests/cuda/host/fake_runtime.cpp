@@ -17,6 +17,12 @@ FakeRuntime& fake_runtime() {
   return runtime;
 }
 
+void* allocate_on_device(std::size_t bytes) {
+  void* memory = nullptr;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr;
+}
+void free_on_device(void* memory) { (void)cudaFree(memory); }
+
 namespace {
 
 constexpr int devices = 2;

@@ -1,8 +1,10 @@
 // A CUDA runtime without a device: it answers as two H200s would, counts what it is asked for and
-// launches nothing, unless a test computes launches itself: memory of device 0 is the host's. Linked into a program, it stands for libcudart, so what run() costs and asks of
-// the driver can be seen on any machine.
+// launches nothing, unless a test computes launches itself: memory of device 0 is the host's.
+// Linked into a program, it stands for libcudart, so what run() costs and asks of the driver can be
+// seen on any machine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tilefold::testing {
@@ -26,6 +28,11 @@ struct FakeRuntime {
   const char* kernel_name = nullptr;  // the last that cudaLibraryGetKernel() was asked for
 };
 FakeRuntime& fake_runtime();
+
+/// Memory of device 0, which the host reads and writes too, where a header of the toolkit is not
+/// wanted.
+void* allocate_on_device(std::size_t bytes);
+void free_on_device(void* memory);
 
 /// The start of one of many allocations of 1 GiB on device 0 or 1. Nothing may read it. Any other
 /// address but what cudaMalloc() gave, on device 0, is the host's.
