@@ -202,12 +202,10 @@ TEST_F(AnyOnHost, ComputesFormulasOverWideHeads) {
                          .head_dim = 640,
                          .keys = KeyForm::dense,
                          .mask = MaskForm::none};
-  for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    RandomProblem problem = drawn_with(seed, limits, mask((q + off - k) % 3 != 1 || head == 1),
-                                       change(s + tanh(s * 0.25)));
-    const ProblemVerdict verdict = check_problem(problem, Backend::cuda);
-    EXPECT_EQ(verdict.fault + verdict.refusal, "") << problem.describe();
-  }
+  RandomProblem problem =
+      drawn_with(0, limits, mask((q + off - k) % 3 != 1 || head == 1), change(s + tanh(s * 0.25)));
+  const ProblemVerdict verdict = check_problem(problem, Backend::cuda);
+  EXPECT_EQ(verdict.fault + verdict.refusal, "") << problem.describe();
   EXPECT_GT(interpreted_launches, 0);
 }
 

@@ -9,7 +9,8 @@
 
 namespace tilefold::cuda::any {
 
-__global__ void __launch_bounds__(128)
+// One block: for more on a multiprocessor ptxas takes 64 registers and spills.
+__global__ void __launch_bounds__(128, 1)
     read_lengths_interpreted(const __grid_constant__ ForwardParams p,
                              const __grid_constant__ LengthSources from,
                              const __grid_constant__ FormulaPrograms programs) {
