@@ -56,15 +56,18 @@ struct InstructionList {
   const SideArray<float>* reals;
 };
 
-/// What operation `op` makes of its operands; `kind` as in an instruction.
-template <class N> TILEFOLD_HD Value<N> computed(Op op, Kind kind, const Value<N>& a,
-                                                 const Value<N>& b, const Value<N>& c) {
-  Value<N> to;
-  with_operation<typename ReadingOf<N>::Real>(op, [&](auto operation, auto constant) {
-    constexpr Signature signature = decltype(constant)::signature;
-    constexpr int operands = decltype(constant)::operands;
+/// One operation's operands and the place of its result, for with_operation().
+template <class N> struct Computation {
+  Kind kind;  // as in an instruction
+  const Value<N>&a, &b, &c;
+  Value<N>& to;
+
+  template <class Operation, Op op>
+  TILEFOLD_HD void operator()(Operation operation, OpConstant<op>) const {
+    constexpr Signature signature = OpConstant<op>::signature;
+    constexpr bool single = OpConstant<op>::operands == 1;
     const bool reals = kind == Kind::real;
-    if constexpr (signature == Signature::numbers && operands == 1) {
+    if constexpr (signature == Signature::numbers && single) {
       if (reals)
         to.real = operation.of(a.real);
       else
@@ -76,7 +79,7 @@ template <class N> TILEFOLD_HD Value<N> computed(Op op, Kind kind, const Value<N
         to.integer = operation.of(a.integer, b.integer);
     } else if constexpr (signature == Signature::integers) {
       to.integer = operation.of(a.integer, b.integer);
-    } else if constexpr (signature == Signature::reals && operands == 1) {
+    } else if constexpr (signature == Signature::reals && single) {
       to.real = operation.of(a.real);
     } else if constexpr (signature == Signature::reals) {
       to.real = operation.of(a.real, b.real);
@@ -84,23 +87,34 @@ template <class N> TILEFOLD_HD Value<N> computed(Op op, Kind kind, const Value<N
       to.truth = reals ? operation.of(a.real, b.real) : operation.of(a.integer, b.integer);
     } else if constexpr (signature == Signature::bit) {
       to.truth = operation.of(a.integer, b.integer);
-    } else if constexpr (signature == Signature::truths && operands == 1) {
+    } else if constexpr (signature == Signature::truths && single) {
       to.truth = operation.of(a.truth);
     } else if constexpr (signature == Signature::truths) {
       to.truth = operation.of(a.truth, b.truth);
     } else if constexpr (signature == Signature::choice) {
-      if (reals)
-        to.real = operation.of(a.truth, b.real, c.real);
-      else if (kind == Kind::integer)
-        to.integer = operation.of(a.truth, b.integer, c.integer);
-      else
-        to.truth = operation.of(a.truth, b.truth, c.truth);
+      choose(operation, reals);
     } else if constexpr (signature == Signature::to_real) {
       to.real = operation.of(a.integer);
     } else {
       to.integer = operation.of(a.real);
     }
-  });
+  }
+
+  template <class Operation> TILEFOLD_HD void choose(Operation operation, bool reals) const {
+    if (reals)
+      to.real = operation.of(a.truth, b.real, c.real);
+    else if (kind == Kind::integer)
+      to.integer = operation.of(a.truth, b.integer, c.integer);
+    else
+      to.truth = operation.of(a.truth, b.truth, c.truth);
+  }
+};
+
+/// What operation `op` makes of its operands; `kind` as in an instruction.
+template <class N> TILEFOLD_HD Value<N> computed(Op op, Kind kind, const Value<N>& a,
+                                                 const Value<N>& b, const Value<N>& c) {
+  Value<N> to;
+  with_operation<typename ReadingOf<N>::Real>(op, Computation<N>{kind, a, b, c, to});
   return to;
 }
 

@@ -118,10 +118,10 @@ inline constexpr OperationRow operation_rows[] = {
     {Op::floor, "Floor", "floor", nullptr, 0, 1, Signature::to_whole, false},
     {Op::real_of, "RealOf", "real", nullptr, 0, 1, Signature::to_real, false},
 };
-constexpr const OperationRow& row_of(Op op) {
+TILEFOLD_HD constexpr const OperationRow& row_of(Op op) {
   return operation_rows[int(op) - int(first_operation)];
 }
-constexpr bool rows_stand_in_order() {
+TILEFOLD_HD constexpr bool rows_stand_in_order() {
   for (int i = 0; i <= int(last_operation) - int(first_operation); ++i)
     if (int(operation_rows[i].op) != int(first_operation) + i) return false;
   return sizeof operation_rows / sizeof operation_rows[0] ==
@@ -129,9 +129,8 @@ constexpr bool rows_stand_in_order() {
 }
 static_assert(rows_stand_in_order());
 
-/// An operation as a type: visitors read its row at compile time, those on a GPU its numbers.
+/// An operation as a type: visitors read at compile time what it takes.
 template <Op op> struct OpConstant {
-  static constexpr const OperationRow& row = row_of(op);
   static constexpr Signature signature = row_of(op).signature;
   static constexpr int operands = row_of(op).operands;
 };

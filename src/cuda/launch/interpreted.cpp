@@ -130,7 +130,7 @@ std::string interpretation_of(const Problem& problem) {
   if (programs.mask) instructions += score::instructions_of(*programs.mask)->size();
   for (const Programs::Change& change : programs.changes)
     instructions += score::instructions_of(*change.program)->size();
-  const std::string text =
+  std::string text =
       fmt::format("interpreted on the device, {} instructions an element", instructions);
   if (jit::nvrtc().found()) return text;
   return text + "; what would compile it is not here: " + jit::nvrtc().absence();
