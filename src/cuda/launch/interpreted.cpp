@@ -133,7 +133,7 @@ std::string interpretation_of(const Problem& problem) {
   std::string text =
       fmt::format("interpreted on the device, {} instructions an element", instructions);
   if (jit::nvrtc().found()) return text;
-  return text + "; what would compile it is not here: " + jit::nvrtc().absence();
+  return text + "; not compiled, for " + jit::nvrtc().absence();
 }
 
 }  // namespace tilefold::cuda
