@@ -138,7 +138,7 @@ start_sanitizers() {
     # Kernels that NVRTC compiles, and those that build cells.
     [[ -z $kernels && -x $bin/test_cuda_jit ]] || continue
     sanitize_command "$tool_name-formulas" 250 "${checked[@]}" "$bin/test_cuda_jit" \
-      --gtest_filter='ProgramOnDevice.SeesNewValues*:ProgramOnDevice.ReadsTensors*'
+      --gtest_filter='*ProgramOnDevice.SeesNewValues*:*ProgramOnDevice.ReadsTensors*'
   done
 }
 await_sanitizers() {

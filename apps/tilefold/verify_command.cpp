@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "command.hpp"
 #include "cuda/backend.hpp"
@@ -77,6 +79,13 @@ void print_matrix(const Arguments& a, const CLI::App& command) {
   if (matrix.count(testing::CellAnswer::wrong) != 0) throw Exit{ExitCode::check_failed};
 }
 
+/// On CUDA each formula built at run time is a compilation of seconds, save where the family `any`
+/// alone is asked for, which interprets them.
+bool only_interpreted() {
+  const char* only = std::getenv("TILEFOLD_CUDA_KERNELS");
+  return only != nullptr && std::string_view(only).starts_with("any");
+}
+
 void verify(const Arguments& a) {
   const bool on_cuda = a.backend == "cuda";
   if (on_cuda && !cuda::presence().absence.empty())
@@ -89,8 +98,7 @@ void verify(const Arguments& a) {
   if (!a.family.empty())
     options.limits.family =
         a.family == "sm90" ? testing::KernelFamily::sm90 : testing::KernelFamily::sm80;
-  // On CUDA each formula built at run time is a compilation of seconds.
-  if (!on_cuda) options.limits.formulas = testing::FormulaParts::everything;
+  if (!on_cuda || only_interpreted()) options.limits.formulas = testing::FormulaParts::everything;
   options.workers = a.workers;
   options.repeats = a.repeats;
   std::ostringstream json_report;

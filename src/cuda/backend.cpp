@@ -9,6 +9,7 @@
 
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/forward_plan.hpp"
+#include "cuda/launch/interpreted.hpp"
 #include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/device.hpp"
@@ -58,18 +59,22 @@ std::optional<std::string> device_refusal(Device device) {
   return std::nullopt;
 }
 
-// What no CUDA kernel of today computes.
-std::optional<std::string> backend_refusal(const core::Geometry& geometry, const Problem& problem) {
+// What no kernel computes that takes a formula by its description.
+std::optional<std::string> description_refusal(const core::Geometry& geometry,
+                                               const Problem& problem) {
   std::string reason;
   if (!mask_image(problem.options.mask.node(), reason)) return reason;
   const auto steps = score_steps(problem, reason);
   if (!steps) return reason;
-  for (const ScoreStepImage& step : *steps)
-    if (geometry.lengths_on_device && step.kind == ScoreStepKind::bias && !step.of_problem)
-      return "options.score reads a bias at positions: with lengths on a device its extent cannot "
-             "be "
-             "checked";
-  return device_refusal(problem.tensors.query.device());
+  return bias_refusal(geometry, *steps);
+}
+
+// Compiled kernels are asked for themselves.
+std::optional<std::string> formula_refusal(const ForwardKernel& kernel,
+                                           const core::Geometry& geometry, const Problem& problem) {
+  if (kernel.compiled != nullptr) return std::nullopt;
+  return kernel.reading == FormulaReading::interpreted ? interpreter_refusal(geometry, problem)
+                                                       : description_refusal(geometry, problem);
 }
 
 // "sm90 bf16", "any 16": names up to their tile, of which each kernel has its own.
@@ -113,8 +118,8 @@ std::optional<std::string> limits(const planner::Candidate& candidate,
                                   const core::Geometry& geometry, const Problem& problem) {
   const ForwardKernel* kernel = kernel_of(candidate);
   if (kernel == nullptr) return "it is not in the table of kernels";
-  auto reason = kernel->compiled == nullptr ? backend_refusal(geometry, problem)
-                                            : device_refusal(problem.tensors.query.device());
+  auto reason = formula_refusal(*kernel, geometry, problem);
+  if (!reason) reason = device_refusal(problem.tensors.query.device());
   if (!reason) reason = not_asked_for(candidate.name);
   return reason ? reason : kernel->refusal(*kernel, geometry, problem);
 }
@@ -255,6 +260,10 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
 std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem) {
   const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
   return kernel.at_run_time != nullptr ? compile_formula(kernel, problem) : nullptr;
+}
+
+bool interprets(int kernel_index) {
+  return table()[std::size_t(kernel_index)]->reading == FormulaReading::interpreted;
 }
 
 std::size_t workspace_bytes(const Execution& execution) {

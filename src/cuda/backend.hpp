@@ -55,6 +55,9 @@ std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Pro
 /// "sm90 forward compiled at run time by NVRTC 13.0, 1.2 s"; from the cache; or what else explain()
 /// tells of it.
 std::string origin_of(const RunTimeKernel& kernel);
+/// Whether the kernel of this index interprets formulas, and what explain() tells of it.
+bool interprets(int kernel_index);
+std::string interpretation_of(const Problem& problem);
 
 struct Execution {
   const core::Geometry& geometry;

@@ -17,6 +17,8 @@ void require_device(Device) { refuse(); }
 planner::Schedule make_schedule(const core::Geometry&, int, const Problem&) { refuse(); }
 std::shared_ptr<const RunTimeKernel> compile_formula(int, const Problem&) { refuse(); }
 std::string origin_of(const RunTimeKernel&) { refuse(); }
+bool interprets(int) { refuse(); }
+std::string interpretation_of(const Problem&) { refuse(); }
 FormulaCompiler formula_compiler() { return {{}, {}, absence}; }
 FormulaCache formula_cache() { return {{}, absence, 0, 0, 0}; }
 FormulaCache clear_formula_cache() { return formula_cache(); }

@@ -70,6 +70,8 @@ struct Plan::State {
         planner::explain(all_kernels(), kernel_index, geometry, problem, schedule, machine());
     e.workspace_bytes = workspace_bytes;
     if (run_time) e.compilation = cuda::origin_of(*run_time);
+    if (on_cuda() && cuda::interprets(cuda_index))
+      e.interpretation = cuda::interpretation_of(problem);
     return e;
   }
 };

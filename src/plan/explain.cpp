@@ -302,6 +302,7 @@ std::string cpu_roofs_text(const Explanation& e) {
 std::string to_text(const Explanation& e) {
   std::string text = fmt::format("kernel     {} ({})\n", e.kernel, e.instructions);
   if (!e.compilation.empty()) text += fmt::format("compiled   {}\n", e.compilation);
+  if (!e.interpretation.empty()) text += fmt::format("formula    {}\n", e.interpretation);
   text += fmt::format("problem    {}\n", e.problem);
   text += fmt::format("layout     {}\n", e.layout);
   text += fmt::format("mask       {}\n", e.mask);
@@ -321,6 +322,7 @@ std::string to_json(const Explanation& e) {
   json["kernel"] = e.kernel;
   json["instructions"] = e.instructions;
   if (!e.compilation.empty()) json["compilation"] = e.compilation;
+  if (!e.interpretation.empty()) json["interpretation"] = e.interpretation;
   json["problem"] = e.problem;
   json["layout"] = e.layout;
   json["mask"] = e.mask;

@@ -44,6 +44,7 @@ struct Explanation {
   std::vector<RejectedKernel> rejected;    // every kernel
   std::vector<GroupedRefusal> grouped;     // the same, a line for what kernels of a family share
   std::vector<PredictedKernel> predicted;  // of each family the kernel that was asked, in order
+  std::string interpretation;              // of a formula that is read as data, and why
   std::string compilation;                 // of a formula at run time, and how long it took
   std::string because;                     // why the kernel was chosen among them
   TileShape tile;

@@ -76,12 +76,15 @@ void print_any() {
   using Rows8 = any::Choice<any::ForwardConfig{8}>;
   print_forward<Rows16>("any", "any::forward", any_kernels()[0], 256, 256);
   print_forward<Rows8>("any", "any::forward", any_kernels()[1], 256, 256);
+  print_forward<Rows16>("any", "any::interpreted_forward", any_kernels()[2], 256, 256);
+  print_forward<Rows8>("any", "any::interpreted_forward", any_kernels()[3], 256, 256);
 }
 
 // Of the kernels before and after every forward.
 void print_steps() {
-  for (const char* name : {"merge_parts", "clear_rows", "read_lengths", "pad_rows",
-                           "build_cells<int>", "build_cells<float>"})
+  for (const char* name :
+       {"merge_parts", "clear_rows", "read_lengths", "any::read_lengths_interpreted", "pad_rows",
+        "build_cells<int>", "build_cells<float>"})
     print("steps", name, 0, name);
 }
 

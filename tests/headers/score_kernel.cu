@@ -1,10 +1,12 @@
 // Reads every public formula header on the device: nvcc compiles it ahead of time, NVRTC from
 // memory.
 //
-// Three kernels, one for each number type that a device reads formulas with. One thread an element;
+// A kernel for each number type that a device reads formulas with, and one that reads a formula as
+// data. One thread an element;
 // nothing here is run: that it compiles, without a standard or toolkit header, is the test.
 #include "tilefold/fold.hpp"
 #include "tilefold/score/compose.hpp"
+#include "tilefold/score/interpreter.hpp"
 
 namespace tilefold::score {
 
@@ -68,4 +70,17 @@ extern "C" __global__ void changes(score::SoftCap cap, score::Alibi alibi, score
   auto part = tilefold::fold::join(parts[key], tilefold::fold::from_lse(value), weights);
   part.sum += tilefold::fold::log_sum(part) * weights.left;
   parts[key] = part;
+}
+
+// scores [query, key] of one head, and what the mask says of each query's keys.
+extern "C" __global__ void interpreted(score::InstructionList mask, score::InstructionList change,
+                                       score::Place place, float* scores, signed char* answers) {
+  const int query = int(blockIdx.x), key = int(threadIdx.x);
+  float& s = scores[query * place.key_length + key];
+  const auto at = score::Point<int>::of(query, key, s, place);
+  s = score::interpreted<int>(mask, at).truth ? score::interpreted<int>(change, at).real
+                                              : -score::infinity<float>();
+  const score::Interval keys(0, place.key_length - 1);
+  const auto row = score::Point<score::Interval>::of(query, keys, score::Span(0.0f), place);
+  if (key == 0) answers[query] = score::interpreted<score::Interval>(mask, row).truth.value;
 }

@@ -88,22 +88,32 @@ TILEFOLD_HD SequenceInfo read_sequence(const ForwardParams& p, const LengthSourc
   return s;
 }
 
-/// True where entry `page` of the sequence names no page although some row may see its keys.
-TILEFOLD_HD bool missing_page(const ForwardParams& p, const SequenceInfo& s, int sequence,
-                              int page) {
-  const int id = p.page_ids[(s.page_begin + page) * p.page_id_stride];
-  if (id >= 0 && id < p.pages) return false;
+/// Keys [first, last] of a page, indices within the sequence.
+struct PageKeys {
+  int first, last;
+};
+TILEFOLD_HD PageKeys keys_of_page(const ForwardParams& p, const SequenceInfo& s, int page) {
   const int first = page * p.page_size;
-  const int last = int(score::smaller<long long>(1LL * first + p.page_size, s.key_length)) - 1;
+  return {first, int(score::smaller<long long>(1LL * first + p.page_size, s.key_length)) - 1};
+}
+/// True where entry `page` of the sequence names no page.
+TILEFOLD_HD bool names_no_page(const ForwardParams& p, const SequenceInfo& s, int page) {
+  const int id = p.page_ids[(s.page_begin + page) * p.page_id_stride];
+  return id < 0 || id >= p.pages;
+}
+/// Whether the mask that the parameters describe hides keys from every row of a sequence.
+TILEFOLD_HD bool hides(const ForwardParams& p, const SequenceInfo& s, int sequence, PageKeys of) {
   const score::Interval queries =
       positions_between(query_position(p, s, 0), query_position(p, s, s.query_length - 1));
   const score::Interval keys =
-      positions_between(key_position(p, s, first), key_position(p, s, last));
-  return p.mask.everything() || !p.mask.classify(queries, keys, place_of(p, s, sequence, 0)).no();
+      positions_between(key_position(p, s, of.first), key_position(p, s, of.last));
+  return !p.mask.everything() && p.mask.classify(queries, keys, place_of(p, s, sequence, 0)).no();
 }
 
-__global__ void __launch_bounds__(128) read_lengths(const __grid_constant__ ForwardParams p,
-                                                    const __grid_constant__ LengthSources from) {
+/// The work of one block; `hidden(sequence, PageKeys)` says which pages nobody reads.
+template <class Hidden> __device__ __forceinline__ void read_lengths_of(const ForwardParams& p,
+                                                                        const LengthSources& from,
+                                                                        const Hidden& hidden) {
   const int sequence = int(blockIdx.x);
   SequenceInfo s = read_sequence(p, from, sequence);
   if (threadIdx.x == 0 && s.broken) atomicOr(p.status, Status::length_invalid);
@@ -111,13 +121,20 @@ __global__ void __launch_bounds__(128) read_lengths(const __grid_constant__ Forw
   if (!s.broken && is_paged(p) && s.query_length > 0 && s.key_length > 0) {
     const int pages = (s.key_length - 1) / p.page_size + 1;
     for (int page = int(threadIdx.x); page < pages; page += 128)
-      missing = missing || missing_page(p, s, sequence, page);
+      missing = missing || (names_no_page(p, s, page) && !hidden(s, keys_of_page(p, s, page)));
   }
   if (__syncthreads_or(missing)) {
     s.broken = 1;
     if (threadIdx.x == 0) atomicOr(p.status, Status::page_out_of_range);
   }
   if (threadIdx.x == 0) from.sequences[sequence] = s;
+}
+
+__global__ void __launch_bounds__(128) read_lengths(const __grid_constant__ ForwardParams p,
+                                                    const __grid_constant__ LengthSources from) {
+  read_lengths_of(p, from, [&](const SequenceInfo& s, PageKeys keys) {
+    return hides(p, s, int(blockIdx.x), keys);
+  });
 }
 
 }  // namespace tilefold::cuda

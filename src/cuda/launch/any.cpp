@@ -1,8 +1,12 @@
 // The table of the plain-load kernels.
+#include <cstring>
+
 #include "cuda/kernels/any/config.hpp"
+#include "cuda/kernels/any/programs.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "cuda/launch/forward_kernel.hpp"
 #include "cuda/launch/kernel_costs.hpp"
+#include "cuda/runtime/launch.hpp"
 
 namespace tilefold::cuda {
 
@@ -28,6 +32,33 @@ planner::KernelCost cost(const ForwardKernel& kernel, const core::Geometry& geom
   return any_cost({geometry.head_dim, geometry.value_dim, kernel.candidate.tile, Formulas::none,
                    kernel.blocks_a_multiprocessor});
 }
+planner::KernelCost interpreted_cost(const ForwardKernel& kernel, const core::Geometry& geometry) {
+  return with_interpreter(cost(kernel, geometry));
+}
+
+/// The same launch, with the formula behind the parameters.
+class InterpretedLaunch final : public FamilyLaunch {
+ public:
+  InterpretedLaunch(const ForwardKernel& kernel, const LaunchPlan& plan)
+      : kernel_(kernel), shared_bytes_(plan.shared_bytes) {
+    std::memcpy(&programs_, plan.formula.data(), sizeof programs_);
+  }
+  void enqueue(const ForwardParams& params, unsigned*, void* stream) const override {
+    launch({kernel_.function, params.shape.items, kernel_.threads, shared_bytes_,
+            static_cast<cudaStream_t>(stream)},
+           kernel_.candidate.name, params, programs_);
+  }
+
+ private:
+  const ForwardKernel& kernel_;
+  int shared_bytes_;
+  any::FormulaPrograms programs_;
+};
+
+std::unique_ptr<const FamilyLaunch> interpreted_launch(const ForwardKernel& kernel,
+                                                       const LaunchPlan& plan) {
+  return std::make_unique<InterpretedLaunch>(kernel, plan);
+}
 
 // Of one multiprocessor: 128 float32 multiply-adds a cycle at best, of which plain loads through
 // shared memory leave about a quarter; 16 exponentials; 128 bytes of shared memory.
@@ -50,11 +81,21 @@ template <int rows> ForwardKernel row(const char* name, const void* function) {
   return kernel;
 }
 
+template <int rows> ForwardKernel interpreted_row(const char* name, const void* function) {
+  ForwardKernel kernel = row<rows>(name, function);
+  kernel.reading = FormulaReading::interpreted;
+  kernel.family_launch = interpreted_launch;
+  kernel.cost = interpreted_cost;
+  return kernel;
+}
+
 }  // namespace
 
 std::span<const ForwardKernel> any_kernels() {
-  static const ForwardKernel table[] = {row<16>("any 16 rows", any_forward_16()),
-                                        row<8>("any 8 rows", any_forward_8())};
+  static const ForwardKernel table[] = {
+      row<16>("any 16 rows", any_forward_16()), row<8>("any 8 rows", any_forward_8()),
+      interpreted_row<16>("any 16 rows interpreted", any_interpreted_16()),
+      interpreted_row<8>("any 8 rows interpreted", any_interpreted_8())};
   return table;
 }
 

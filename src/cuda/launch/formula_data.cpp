@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "score/code_source.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -36,9 +37,10 @@ std::optional<RangeMask> range_of(const score::MaskNode& mask) {
 
 class MaskCompiler {
  public:
-  explicit MaskCompiler(std::string& reason) : reason_(reason) {}
+  MaskCompiler(std::string& reason, FormulaRest* rest) : reason_(reason), rest_(rest) {}
 
-  /// Conjunctions at the top give their ranges to the range, the rest to the program.
+  /// Conjunctions at the top give their ranges to the range, code to the rest, all else to the
+  /// program.
   bool add(const score::MaskNode& mask) {
     if (const auto range = range_of(mask)) {
       image_.data.range.low = std::max(image_.data.range.low, range->low);
@@ -47,6 +49,10 @@ class MaskCompiler {
     }
     const score::MaskDescription d = mask.describe();
     if (d.kind == MaskKind::both) return add(*d.first) && add(*d.second);
+    if (rest_ != nullptr && score::has_code(&mask)) {
+      rest_->masks.push_back(&mask);
+      return true;
+    }
     const bool joins = image_.data.program.count > 0;
     return emit(mask) && (!joins || push({MaskOp::both, 0, 0}, mask));
   }
@@ -94,51 +100,72 @@ class MaskCompiler {
   }
 
   std::string& reason_;
+  FormulaRest* rest_;
   MaskImage image_{};
 };
 
-bool add_changes(const score::ScoreNode& change, std::vector<ScoreStepImage>& steps,
-                 std::string& reason) {
-  using Kind = score::ScoreDescription::Kind;
-  const score::ScoreDescription d = change.describe();
-  switch (d.kind) {
-    case Kind::code:
-      reason = "options.score (" + change.text() + ")" + needs_compilation;
-      return false;
-    case Kind::softcap:
-      steps.push_back({ScoreStepKind::softcap, ReadAt::index, d.cap});
-      return true;
-    case Kind::alibi:
-      steps.push_back({ScoreStepKind::alibi, ReadAt::position, 0, d.tensor});
-      return true;
-    case Kind::bias:
-      steps.push_back({ScoreStepKind::bias, ReadAt::position, 0, d.tensor});
-      return true;
-    case Kind::chain:
-      return add_changes(*d.first, steps, reason) && add_changes(*d.second, steps, reason);
+class StepList {
+ public:
+  StepList(std::string& reason, FormulaRest* rest) : reason_(reason), rest_(rest) {}
+
+  void add_named(const Problem& problem) {
+    const Tensors& t = problem.tensors;
+    if (problem.options.softcap)
+      steps_.push_back({ScoreStepKind::softcap, ReadAt::index, *problem.options.softcap});
+    if (t.alibi_slopes.present())
+      steps_.push_back({ScoreStepKind::alibi, ReadAt::position, 0, &t.alibi_slopes, true});
+    if (t.bias.present()) steps_.push_back({ScoreStepKind::bias, ReadAt::index, 0, &t.bias, true});
   }
-  return false;
-}
+  bool add(const score::ScoreNode& change) {
+    using Kind = score::ScoreDescription::Kind;
+    const score::ScoreDescription d = change.describe();
+    switch (d.kind) {
+      case Kind::code: return add_code(change);
+      case Kind::softcap:
+        steps_.push_back({ScoreStepKind::softcap, ReadAt::index, d.cap});
+        return true;
+      case Kind::alibi:
+        steps_.push_back({ScoreStepKind::alibi, ReadAt::position, 0, d.tensor});
+        return true;
+      case Kind::bias:
+        steps_.push_back({ScoreStepKind::bias, ReadAt::position, 0, d.tensor});
+        return true;
+      case Kind::chain: return add(*d.first) && add(*d.second);
+    }
+    return false;
+  }
+  std::vector<ScoreStepImage> take() { return std::move(steps_); }
+
+ private:
+  bool add_code(const score::ScoreNode& change) {
+    if (rest_ != nullptr)
+      rest_->changes.push_back({&change, int(steps_.size())});
+    else
+      reason_ = "options.score (" + change.text() + ")" + needs_compilation;
+    return rest_ != nullptr;
+  }
+
+  std::string& reason_;
+  FormulaRest* rest_;
+  std::vector<ScoreStepImage> steps_;
+};
 
 }  // namespace
 
-std::optional<MaskImage> mask_image(const score::MaskNode* mask, std::string& reason) {
-  MaskCompiler compiler(reason);
+std::optional<MaskImage> mask_image(const score::MaskNode* mask, std::string& reason,
+                                    FormulaRest* rest) {
+  MaskCompiler compiler(reason, rest);
   if (mask != nullptr && !compiler.add(*mask)) return std::nullopt;
   return compiler.take();
 }
 
-std::optional<std::vector<ScoreStepImage>> score_steps(const Problem& problem,
-                                                       std::string& reason) {
-  std::vector<ScoreStepImage> steps;
-  const Tensors& t = problem.tensors;
-  if (problem.options.softcap)
-    steps.push_back({ScoreStepKind::softcap, ReadAt::index, *problem.options.softcap});
-  if (t.alibi_slopes.present())
-    steps.push_back({ScoreStepKind::alibi, ReadAt::position, 0, &t.alibi_slopes, true});
-  if (t.bias.present()) steps.push_back({ScoreStepKind::bias, ReadAt::index, 0, &t.bias, true});
+std::optional<std::vector<ScoreStepImage>> score_steps(const Problem& problem, std::string& reason,
+                                                       FormulaRest* rest) {
+  StepList list(reason, rest);
+  list.add_named(problem);
   const score::ScoreNode* change = problem.options.score.node();
-  if (change != nullptr && !add_changes(*change, steps, reason)) return std::nullopt;
+  if (change != nullptr && !list.add(*change)) return std::nullopt;
+  std::vector<ScoreStepImage> steps = list.take();
   if (steps.size() > ForwardParams::max_steps) {
     reason = "the score passes through " + std::to_string(steps.size()) +
              " changes: CUDA kernels hold " + std::to_string(ForwardParams::max_steps) +
@@ -146,6 +173,15 @@ std::optional<std::vector<ScoreStepImage>> score_steps(const Problem& problem,
     return std::nullopt;
   }
   return steps;
+}
+
+std::optional<std::string> bias_refusal(const core::Geometry& geometry,
+                                        const std::vector<ScoreStepImage>& steps) {
+  for (const ScoreStepImage& step : steps)
+    if (geometry.lengths_on_device && step.kind == ScoreStepKind::bias && !step.of_problem)
+      return "options.score reads a bias at positions: with lengths on a device its extent cannot "
+             "be checked";
+  return std::nullopt;
 }
 
 ElementType element_type(DType type) {

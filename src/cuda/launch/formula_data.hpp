@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/geometry.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "tilefold/problem.hpp"
 
@@ -16,9 +17,21 @@ struct MaskImage {
   std::vector<int> table_sequences;  // rows of each table
 };
 
+/// What of a formula is no description: parts of its mask, all of which must keep a key, and score
+/// changes, each behind the steps before it.
+struct FormulaRest {
+  struct Change {
+    const score::ScoreNode* node;
+    int steps_before;
+  };
+  std::vector<const score::MaskNode*> masks;
+  std::vector<Change> changes;
+};
+
 /// Empty where the mask is code, or larger than a program holds; then `reason` says so in a
-/// sentence.
-std::optional<MaskImage> mask_image(const score::MaskNode* mask, std::string& reason);
+/// sentence. Given a rest, parts that hold code go there.
+std::optional<MaskImage> mask_image(const score::MaskNode* mask, std::string& reason,
+                                    FormulaRest* rest = nullptr);
 
 /// One change, its tensor still where the problem has it.
 struct ScoreStepImage {
@@ -29,8 +42,14 @@ struct ScoreStepImage {
   bool of_problem = false;
 };
 
-/// The named changes of a problem, then those of options.score, in order.
-std::optional<std::vector<ScoreStepImage>> score_steps(const Problem& problem, std::string& reason);
+/// The named changes of a problem, then those of options.score, in order. Given a rest, code goes
+/// there.
+std::optional<std::vector<ScoreStepImage>> score_steps(const Problem& problem, std::string& reason,
+                                                       FormulaRest* rest = nullptr);
+
+/// Why its steps cannot read what they read at positions.
+std::optional<std::string> bias_refusal(const core::Geometry& geometry,
+                                        const std::vector<ScoreStepImage>& steps);
 
 /// A step with its strides and type; `data` is left to the caller.
 ScoreStep step_of(const ScoreStepImage& image);

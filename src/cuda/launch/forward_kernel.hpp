@@ -28,7 +28,7 @@ struct LaunchPlan {
   const void* device_memory;  // any, aligned to 128: stands for tensors that runs will bring
   int multiprocessors;
   int shared_bytes;
-  std::span<const unsigned char> formula;  // of a compiled kernel
+  std::span<const unsigned char> formula;  // of a compiled kernel, or FormulaPrograms
   const int* first_keys;                   // on the device, likewise; null: not known
   bool rising;                             // later row tiles see more
 };
@@ -40,6 +40,12 @@ class FamilyLaunch {
   virtual ~FamilyLaunch() = default;
   /// `params`: of this run. `counters`: ForwardKernel::counters zeros in the workspace.
   virtual void enqueue(const ForwardParams& params, unsigned* counters, void* stream) const = 0;
+};
+
+/// How a kernel takes masks and score changes.
+enum class FormulaReading {
+  described,   ///< as ForwardParams describes them
+  interpreted  ///< those built at run time too, as instructions (interpreted.hpp)
 };
 
 struct ForwardKernel {
@@ -69,6 +75,7 @@ struct ForwardKernel {
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
   /// Compiled by plan() for the problem's formula (run_time.hpp): `function` is null here.
   const jit::ForwardShape* at_run_time = nullptr;
+  FormulaReading reading = FormulaReading::described;
   double packed_cycles = 0;  // more an item whose rows hold several heads
   /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
   planner::KernelCost (*cost)(const ForwardKernel& kernel,

@@ -1,11 +1,13 @@
 #include "cuda/launch/forward_plan.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "cuda/kernels/side_tensor.hpp"
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/device_functions.hpp"
+#include "cuda/launch/interpreted.hpp"
 #include "cuda/launch/run_time.hpp"
 #include "cuda/launch/work_order.hpp"
 #include "cuda/runtime/launch.hpp"
@@ -262,7 +264,8 @@ ForwardPlan::ForwardPlan(const Execution& execution, const ForwardKernel& kernel
   if (kernel.family_launch != nullptr) make_family_launch(execution, nullptr);
   // Loads the small kernels too: a first launch inside a capture would load them there.
   cudaFuncAttributes ignored{};
-  for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function()})
+  for (const void* function : {merge_function(), clear_rows_function(), read_lengths_function(),
+                               any_read_lengths_function()})
     require_success(cudaFuncGetAttributes(&ignored, function), "loading a kernel");
   require_success(cudaDeviceSynchronize(), "waiting for uploads");
 }
@@ -335,6 +338,12 @@ class PlanTensors final : public SideTensors {
   mutable std::size_t next_ = 0;
 };
 
+std::vector<unsigned char> bytes_of(const any::FormulaPrograms& programs) {
+  std::vector<unsigned char> bytes(sizeof programs);
+  std::memcpy(bytes.data(), &programs, sizeof programs);
+  return bytes;
+}
+
 unsigned formula_revision(const Problem& problem) {
   const score::MaskNode* mask = problem.options.mask.node();
   const score::ScoreNode* change = problem.options.score.node();
@@ -371,6 +380,10 @@ void ForwardPlan::make_family_launch(const Execution& execution, void* stream) {
       first_keys = static_cast<const int*>(tensors.copy_of(first));
     }
   }
+  if (kernel_.reading == FormulaReading::interpreted) {
+    programs_ = formula_programs(execution.problem, PlanTensors(g, formula_buffers_, stream));
+    formula = bytes_of(*programs_);
+  }
   family_launch_ =
       kernel_.family_launch(kernel_, {params_, g, execution.problem, status_.data(),
                                       card(Device::cuda(device_)).figures.multiprocessors,
@@ -384,10 +397,12 @@ void ForwardPlan::upload_formula(const core::Geometry& geometry, const Problem& 
                                       !compiled && params_.mask.program.everything());
 }
 
-/// A formula as data: its range, its program and its steps, side tensors on the device.
+/// A formula as data: its range, its program and its steps, side tensors on the device. What a
+/// kernel interprets is left to make_family_launch().
 void ForwardPlan::upload_descriptions(const Problem& problem) {
   std::string reason;
-  MaskImage mask = *mask_image(problem.options.mask.node(), reason);
+  FormulaRest interpreted;
+  MaskImage mask = *mask_image(problem.options.mask.node(), reason, &interpreted);
   for (int i = 0; i < mask.data.program.tables_used; ++i) {
     score::Lookup& table = mask.data.program.tables[i];
     const std::size_t rows = std::size_t(mask.table_sequences[std::size_t(i)]);
@@ -404,7 +419,7 @@ void ForwardPlan::upload_descriptions(const Problem& problem) {
     if (table.batch_stride != 0) table.batch_stride = table.positions;
   }
   params_.mask = mask.data;
-  steps_ = *score_steps(problem, reason);
+  steps_ = *score_steps(problem, reason, &interpreted);
   params_.step_count = int(steps_.size());
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     ScoreStep& step = params_.steps[i];
@@ -580,8 +595,13 @@ void ForwardPlan::enqueue_lengths(const ForwardLaunch& launch, void* stream) con
   if (!launch.lengths || launch.params.batch == 0) return;
   const auto on = static_cast<cudaStream_t>(stream);
   require_success(cudaMemsetAsync(status_.data(), 0, status_.bytes(), on), "cudaMemsetAsync");
-  tilefold::cuda::launch({read_lengths_function(), launch.params.batch, 128, 0, on},
-                         "launching read_lengths", launch.params, *launch.lengths);
+  const ForwardParams& p = launch.params;
+  if (programs_)
+    tilefold::cuda::launch({any_read_lengths_function(), p.batch, 128, 0, on},
+                           "launching read_lengths_interpreted", p, *launch.lengths, *programs_);
+  else
+    tilefold::cuda::launch({read_lengths_function(), p.batch, 128, 0, on}, "launching read_lengths",
+                           p, *launch.lengths);
 }
 
 void ForwardPlan::enqueue_forward(const ForwardLaunch& launch, void* stream) const {

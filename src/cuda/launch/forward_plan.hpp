@@ -8,6 +8,7 @@
 
 #include "cuda/backend.hpp"
 #include "cuda/jit/module.hpp"
+#include "cuda/kernels/any/programs.hpp"
 #include "cuda/kernels/clear_rows.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/length_sources.hpp"
@@ -95,6 +96,7 @@ class ForwardPlan final : public Prepared {
   WorkspaceLayout layout_;
   std::vector<DeviceBuffer> buffers_, formula_buffers_;
   unsigned formula_revision_ = 0;
+  std::optional<any::FormulaPrograms> programs_;  // of a kernel that interprets
   DeviceBuffer status_, workspace_;
   ForwardParams params_;
   LengthSources lengths_{};

@@ -52,6 +52,9 @@ constexpr Rate any_rates[] = {{1024, 64, 30000, 0, Rate::Origin::estimated}};
 // Estimated: a key loop that reads formulas, and one that multiplies what rounding took off the
 // weights, a third product of three.
 constexpr double formula_share = 1.5, second_part_share = 1.5;
+// Estimated: some 30 instructions of the machine for one of a formula, of which an element has 10
+// or 20, where its two products take some 400.
+constexpr double interpreter_share = 3;
 // Estimated: one block of four warps leaves a multiprocessor a share of its time idle that a second
 // would fill.
 constexpr double alone_of_two = 0.65;
@@ -82,6 +85,12 @@ planner::KernelCost cost_of(std::span<const Rate> rates, const CostShape& shape)
 planner::KernelCost sm90_cost(const CostShape& shape) { return cost_of(sm90_rates, shape); }
 planner::KernelCost sm80_cost(const CostShape& shape) { return cost_of(sm80_rates, shape); }
 planner::KernelCost any_cost(const CostShape& shape) { return cost_of(any_rates, shape); }
+
+planner::KernelCost with_interpreter(planner::KernelCost cost) {
+  cost.tile_cycles *= interpreter_share;
+  cost.measured = false;
+  return cost;
+}
 
 planner::KernelCost with_second_parts(planner::KernelCost cost) {
   cost.tile_cycles *= second_part_share;

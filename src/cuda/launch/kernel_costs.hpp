@@ -21,6 +21,9 @@ planner::KernelCost sm80_cost(const CostShape& shape);
 /// `head_dim` and `value_dim` are the problem's.
 planner::KernelCost any_cost(const CostShape& shape);
 
+/// A kernel that interprets its formula.
+planner::KernelCost with_interpreter(planner::KernelCost cost);
+
 /// A problem's weights that enter their product in two parts cost a third product.
 planner::KernelCost with_second_parts(planner::KernelCost cost);
 

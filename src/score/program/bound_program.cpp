@@ -42,53 +42,8 @@ Bound BoundProgram::entry(const ProgramNode& node, const Bound* bounds) const {
 }
 
 Bound BoundProgram::bound_of(const ProgramNode& node, const Bound* bounds) const {
-  const Bound& a = bounds[node.operand[0]];
-  const Bound& b = bounds[node.operand[1]];
-  const Bound& c = bounds[node.operand[2]];
-  const bool of_reals = program_.nodes[std::size_t(node.operand[0])].kind == Kind::real;
-  Bound bound;
-  with_operation<Span>(node.op, [&](auto operation, auto constant) {
-    constexpr const OperationRow& row = decltype(constant)::row;
-    if constexpr (row.signature == Signature::numbers) {
-      if constexpr (row.operands == 1) {
-        if (of_reals)
-          bound.real = operation.of(a.real);
-        else
-          bound.integer = operation.of(a.integer);
-      } else {
-        if (of_reals)
-          bound.real = operation.of(a.real, b.real);
-        else
-          bound.integer = operation.of(a.integer, b.integer);
-      }
-    } else if constexpr (row.signature == Signature::integers) {
-      bound.integer = operation.of(a.integer, b.integer);
-    } else if constexpr (row.signature == Signature::reals && row.operands == 1) {
-      bound.real = operation.of(a.real);
-    } else if constexpr (row.signature == Signature::reals) {
-      bound.real = operation.of(a.real, b.real);
-    } else if constexpr (row.signature == Signature::compare) {
-      bound.truth = of_reals ? operation.of(a.real, b.real) : operation.of(a.integer, b.integer);
-    } else if constexpr (row.signature == Signature::bit) {
-      bound.truth = operation.of(a.integer, b.integer);
-    } else if constexpr (row.signature == Signature::truths && row.operands == 1) {
-      bound.truth = operation.of(a.truth);
-    } else if constexpr (row.signature == Signature::truths) {
-      bound.truth = operation.of(a.truth, b.truth);
-    } else if constexpr (row.signature == Signature::choice) {
-      if (node.kind == Kind::real)
-        bound.real = operation.of(a.truth, b.real, c.real);
-      else if (node.kind == Kind::integer)
-        bound.integer = operation.of(a.truth, b.integer, c.integer);
-      else
-        bound.truth = operation.of(a.truth, b.truth, c.truth);
-    } else if constexpr (row.signature == Signature::to_real) {
-      bound.real = operation.of(a.integer);
-    } else {
-      bound.integer = operation.of(a.real);
-    }
-  });
-  return bound;
+  return computed<Interval>(node.op, program_.works_on(node), bounds[node.operand[0]],
+                            bounds[node.operand[1]], bounds[node.operand[2]]);
 }
 
 void BoundProgram::bound(Interval queries, Interval keys, const Place& place, Bound* bounds) const {

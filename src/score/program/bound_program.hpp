@@ -2,16 +2,12 @@
 #pragma once
 
 #include "score/program/program.hpp"
-#include "tilefold/score/place.hpp"
+#include "tilefold/score/interpreter.hpp"
 
 namespace tilefold::score {
 
-/// A value of a whole tile, of the kind that its node has.
-struct Bound {
-  Interval integer{};
-  Span real{};
-  Truth truth{};
-};
+/// A value of a whole tile: the member of the kind that its node has.
+using Bound = Value<Interval>;
 
 class BoundProgram {
  public:

@@ -303,16 +303,17 @@ int Canonical::folded(Op op, Kind kind, const std::array<int, 4>& operands, int 
   if (row_of(op).signature == Signature::compare)
     return constant(compared(op, x.integer, y.integer), Kind::truth);
   const int value = with_operation<float>(op, [&](auto operation, auto constant) -> int {
-    constexpr const OperationRow& row = decltype(constant)::row;
-    if constexpr (row.signature == Signature::truths && row.operands == 1)
+    constexpr Signature signature = decltype(constant)::signature;
+    constexpr bool single = decltype(constant)::operands == 1;
+    if constexpr (signature == Signature::truths && single)
       return operation.of(x.integer != 0) ? 1 : 0;
-    else if constexpr (row.signature == Signature::truths)
+    else if constexpr (signature == Signature::truths)
       return operation.of(x.integer != 0, y.integer != 0) ? 1 : 0;
-    else if constexpr (row.signature == Signature::numbers && row.operands == 1)
+    else if constexpr (signature == Signature::numbers && single)
       return operation.of(x.integer);
-    else if constexpr (row.signature == Signature::numbers || row.signature == Signature::integers)
+    else if constexpr (signature == Signature::numbers || signature == Signature::integers)
       return operation.of(x.integer, y.integer);
-    else if constexpr (row.signature == Signature::bit)
+    else if constexpr (signature == Signature::bit)
       return operation.of(x.integer, y.integer) ? 1 : 0;
     else
       return 0;  // of reals, or folded above

@@ -189,34 +189,35 @@ void Evaluation<F>::compute_operation(const ProgramNode& node, Row<F>& to, int c
   const bool of_reals = nodes_[std::size_t(node.operand[0])].kind == Kind::real;
   with_operation<F>(node.op, [&](auto operation, auto constant) {
     using Operation = decltype(operation);
-    constexpr const OperationRow& row = decltype(constant)::row;
-    if constexpr (row.signature == Signature::numbers && row.operands == 1) {
+    constexpr Signature signature = decltype(constant)::signature;
+    constexpr int operands = decltype(constant)::operands;
+    if constexpr (signature == Signature::numbers && operands == 1) {
       of_reals ? each<Operation>(reals(0), to_reals, count)
                : each<Operation>(integers(0), to_integers, count);
-    } else if constexpr (row.signature == Signature::numbers) {
+    } else if constexpr (signature == Signature::numbers) {
       of_reals ? each<Operation>(reals(0), reals(1), to_reals, count)
                : each<Operation>(integers(0), integers(1), to_integers, count);
-    } else if constexpr (row.signature == Signature::integers) {
+    } else if constexpr (signature == Signature::integers) {
       each<Operation>(integers(0), integers(1), to_integers, count);
-    } else if constexpr (row.signature == Signature::reals && row.operands == 1) {
+    } else if constexpr (signature == Signature::reals && operands == 1) {
       each<Operation>(reals(0), to_reals, count);
-    } else if constexpr (row.signature == Signature::reals) {
+    } else if constexpr (signature == Signature::reals) {
       each<Operation>(reals(0), reals(1), to_reals, count);
-    } else if constexpr (row.signature == Signature::compare) {
+    } else if constexpr (signature == Signature::compare) {
       of_reals ? compare<Operation>(reals(0), reals(1), to_flags, count)
                : compare<Operation>(integers(0), integers(1), to_flags, count);
-    } else if constexpr (row.signature == Signature::bit) {
+    } else if constexpr (signature == Signature::bit) {
       compare<Operation>(integers(0), integers(1), to_flags, count);
-    } else if constexpr (row.signature == Signature::truths && row.operands == 1) {
+    } else if constexpr (signature == Signature::truths && operands == 1) {
       for (int i = 0; i < count; ++i) to_flags[i] = flags(0)[i] ^ 1;
-    } else if constexpr (row.signature == Signature::truths) {
+    } else if constexpr (signature == Signature::truths) {
       combine(operation, flags(0), flags(1), to_flags, count);
-    } else if constexpr (row.signature == Signature::choice) {
+    } else if constexpr (signature == Signature::choice) {
       if (node.kind == Kind::real) choose(flags(0), reals(1), reals(2), to_reals, count);
       if (node.kind == Kind::integer)
         choose(flags(0), integers(1), integers(2), to_integers, count);
       if (node.kind == Kind::truth) choose(flags(0), flags(1), flags(2), to_flags, count);
-    } else if constexpr (row.signature == Signature::to_real) {
+    } else if constexpr (signature == Signature::to_real) {
       for (int i = 0; i < count; ++i) to_reals[i] = operation.of(integers(0)[i]);
     } else {
       for (int i = 0; i < count; ++i) to_integers[i] = operation.of(reals(0)[i]);

@@ -43,6 +43,11 @@ struct ScoreProgram {
   std::vector<unsigned> blocked;  // of each tensor: axes that queries or keys index
 
   const ProgramNode& root() const { return nodes.back(); }
+  /// The kind of the numbers that an operation takes, or chooses between; a leaf's own.
+  Kind works_on(const ProgramNode& node) const {
+    const bool takes = is_operation(node.op) && row_of(node.op).signature != Signature::choice;
+    return takes ? nodes[std::size_t(node.operand[0])].kind : node.kind;
+  }
   /// The formula as parse_mask() or parse_score() reads it.
   std::string text() const { return text_of(int(nodes.size()) - 1); }
   std::string text_of(int node) const;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <string_view>
 
 namespace tilefold::testing {
@@ -15,13 +17,42 @@ FakeRuntime& fake_runtime() {
   return runtime;
 }
 
+void* allocate_on_device(std::size_t bytes) {
+  void* memory = nullptr;
+  return cudaMalloc(&memory, bytes) == cudaSuccess ? memory : nullptr;
+}
+void free_on_device(void* memory) { (void)cudaFree(memory); }
+
 namespace {
 
 constexpr int devices = 2;
 
-/// Device of an address of device_memory(); -1: host.
-int device_of(std::uintptr_t address) { return int(address >> 44) - 1; }
 bool on_a_device(int device) { return device >= 0 && device < devices; }
+
+struct Stretch {
+  std::uintptr_t begin, bytes;
+};
+/// What cudaMalloc() gave, by where it begins.
+std::map<std::uintptr_t, std::size_t>& allocations() {
+  static std::map<std::uintptr_t, std::size_t> all;
+  return all;
+}
+/// The allocation that holds an address; of 0 bytes where none does.
+Stretch allocation_of(std::uintptr_t address) {
+  const auto behind = allocations().upper_bound(address);
+  if (behind == allocations().begin()) return {};
+  const auto [begin, bytes] = *std::prev(behind);
+  return address < begin + bytes ? Stretch{begin, bytes} : Stretch{};
+}
+/// Device of an address of device_memory() or of an allocation; -1: host.
+int device_of(std::uintptr_t address) {
+  return allocation_of(address).bytes > 0 ? 0 : int(address >> 44) - 1;
+}
+Stretch range_of(std::uintptr_t address) {
+  const Stretch allocated = allocation_of(address);
+  if (allocated.bytes > 0) return allocated;
+  return {address >> 30 << 30, std::uintptr_t{1} << 30};
+}
 
 /// Everything that a map is made of, the address first: equal maps are maps of equal tensors.
 struct MapImage {
@@ -70,10 +101,10 @@ CUresult pointer_attributes(unsigned count, CUpointer_attribute* attributes, voi
         *static_cast<int*>(answers[i]) = found ? device : -2;
         break;
       case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *static_cast<CUdeviceptr*>(answers[i]) = pointer >> 30 << 30;
+        *static_cast<CUdeviceptr*>(answers[i]) = range_of(pointer).begin;
         break;
       case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *static_cast<std::size_t*>(answers[i]) = std::size_t{1} << 30;
+        *static_cast<std::size_t*>(answers[i]) = range_of(pointer).bytes;
         break;
       default: return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -104,10 +135,12 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cu
 unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, cudaStream_t) { return 0; }
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { return cudaSuccess; }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3, dim3, void** parameters, std::size_t,
-                             cudaStream_t) {
+cudaError_t cudaLaunchKernel(const void* function, dim3 blocks, dim3 threads, void** parameters,
+                             std::size_t, cudaStream_t) {
   ++fake_runtime().calls.launches;
   if (fake_runtime().on_launch != nullptr) fake_runtime().on_launch(function, parameters);
+  if (fake_runtime().compute != nullptr)
+    fake_runtime().compute(function, int(blocks.x), int(threads.x), parameters);
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -181,9 +214,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   ++fake_runtime().calls.allocations;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  tilefold::testing::allocations()[reinterpret_cast<std::uintptr_t>(*memory)] = bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  tilefold::testing::allocations().erase(reinterpret_cast<std::uintptr_t>(memory));
   std::free(memory);
   return cudaSuccess;
 }

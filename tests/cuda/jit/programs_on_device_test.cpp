@@ -1,17 +1,22 @@
 // Law: a formula built at run time computes on a device what float64 computes, whatever it reads;
 // new values of scalars and side tensors are seen by the next run and compile nothing; a tensor
-// that lies on the device gives the bits of the same tensor on the host. Skipped without a device
-// or NVRTC. Not run on hardware yet.
+// that lies on the device gives the bits of the same tensor on the host. Each twice: compiled by
+// NVRTC into the tensor-core kernels, and interpreted by the family `any`. Skipped without a
+// device, the first without NVRTC too. Not run on hardware yet.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/backend.hpp"
 #include "cuda/formula_compiler.hpp"
 #include "cuda/formula_problems.hpp"
+#include "score/code_source.hpp"
 #include "support/device_run.hpp"
+#include "support/only_kernels.hpp"
 #include "support/random.hpp"
 #include "support/verify.hpp"
 #include "tilefold/expression.hpp"
@@ -78,17 +83,25 @@ ScoreChange score_of(const NamedFormula& of, const Names& names) {
   return of.score == nullptr ? ScoreChange() : parse_score(of.score, names);
 }
 
-class ProgramOnDevice : public ::testing::Test {
+/// What the names of the kernels begin with: those that are compiled, or those that interpret.
+constexpr std::string_view compiled = "sm", interpreted = "any";
+
+class ProgramOnDevice : public ::testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
     const cuda::Presence here = cuda::presence();
     if (!here.absence.empty()) GTEST_SKIP() << here.absence;
     const cuda::FormulaCompiler compiler = cuda::formula_compiler();
-    if (!compiler.absence.empty()) GTEST_SKIP() << compiler.absence;
+    if (GetParam() == compiled && !compiler.absence.empty()) GTEST_SKIP() << compiler.absence;
   }
-};
 
-TEST_F(ProgramOnDevice, ComputesWhatFloat64Does) {
+ private:
+  OnlyKernels only_{std::string(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, ProgramOnDevice, ::testing::Values(compiled, interpreted),
+                         [](const auto& of) { return std::string(of.param); });
+
+TEST_P(ProgramOnDevice, ComputesWhatFloat64Does) {
   using F = Feature;
   const std::vector<std::pair<Features, KeyForm>> asked = {
       {{F::lse}, KeyForm::dense},
@@ -114,7 +127,7 @@ TEST_F(ProgramOnDevice, ComputesWhatFloat64Does) {
   }
 }
 
-TEST_F(ProgramOnDevice, SeesNewValuesAndCompilesNothing) {
+TEST_P(ProgramOnDevice, SeesNewValuesAndCompilesNothing) {
   Material material;
   const NamedFormula& of = formulas[2];  // window, sinks
   const GeneratorLimits limits = limits_of(of.type, of.head_dim, {Feature::lse}, KeyForm::dense);
@@ -133,7 +146,7 @@ TEST_F(ProgramOnDevice, SeesNewValuesAndCompilesNothing) {
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled);
 }
 
-TEST_F(ProgramOnDevice, ReadsTensorsThatLieThere) {
+TEST_P(ProgramOnDevice, ReadsTensorsThatLieThere) {
   const Material material;
   void* memory = nullptr;
   const std::size_t bytes = material.ids.size() * sizeof(std::int32_t);
@@ -153,6 +166,25 @@ TEST_F(ProgramOnDevice, ReadsTensorsThatLieThere) {
     EXPECT_EQ(output_of(host.problem), output_of(device.problem)) << host.describe();
   }
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
+}
+
+/// Every type, head dimension and layout that no tensor-core kernel takes.
+TEST(InterpreterOnDevice, ComputesRandomProblemsAndFormulas) {
+  const cuda::Presence here = cuda::presence();
+  if (!here.absence.empty()) GTEST_SKIP() << here.absence;
+  const OnlyKernels only{std::string(interpreted)};
+  GeneratorLimits limits;
+  limits.formulas = FormulaParts::everything;
+  int programs = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomProblem problem = make_random_problem(seed, limits);
+    const Options& o = problem.problem.options;
+    if (!score::has_code(o.mask.node()) && !score::has_code(o.score.node())) continue;
+    const ProblemVerdict verdict = check_problem(problem, Backend::cuda, 3);
+    EXPECT_EQ(verdict.fault, "") << problem.describe();
+    programs += verdict.refusal.empty();
+  }
+  EXPECT_GT(programs, 80);
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 //
 // Grid: one block of 128 threads a ForwardWork. For each tile of 32 keys: scores of all rows from
 // K, 64 columns at a time; online softmax, one warp a row, one lane a key; output from V, 64
-// columns at a time, one column a thread. All arithmetic is float32.
+// columns at a time, one column a thread. All arithmetic is float32. `forward` reads formulas that
+// its parameters describe, `interpreted_forward` also those that were built at run time.
 #pragma once
 
+#include "cuda/kernels/any/formula.cuh"
 #include "cuda/kernels/any/shared_plan.cuh"
 #include "cuda/kernels/finish.cuh"
-#include "cuda/kernels/score_steps.cuh"
 
 namespace tilefold::cuda::any {
 
@@ -16,14 +17,16 @@ __device__ __forceinline__ float larger_or_nan(float a, float b) {
   return a != a ? a : b != b ? b : score::larger(a, b);
 }
 
-template <class Chosen> class Block {
+template <class Chosen, class Formula> class Block {
  public:
   static constexpr ForwardConfig config = Chosen::value;
 
-  __device__ Block(const ForwardParams& params, const ForwardWork& work, char* shared)
+  __device__ Block(const ForwardParams& params, const ForwardWork& work, const Formula& formula,
+                   char* shared)
       : p_(params),
         work_(work),
         s_(params.sequences[work.sequence]),
+        formula_(formula),
         m_(shared, params.head_dim, params.value_dim),
         thread_(int(threadIdx.x)),
         lane_(thread_ % 32),
@@ -38,7 +41,7 @@ template <class Chosen> class Block {
          first += config.tile_keys) {
       const int low = score::larger(first, work_.first_key);
       const int high = score::smaller(first + config.tile_keys, work_.last_key);
-      const score::Truth answer = tile_answer(p_, s_, work_, low, high);
+      const score::Truth answer = formula_.tile_answer(context(), work_, {low, high});
       if (answer.no()) continue;
       place_keys(first, low, high);
       score_tile(first, answer.yes() ? MaskUse::none : MaskUse::elements);
@@ -54,6 +57,8 @@ template <class Chosen> class Block {
 
  private:
   enum class MaskUse { none, elements };
+
+  __device__ FormulaContext context() const { return {p_, s_}; }
 
   __device__ void begin() {
     for (int r = thread_; r < config.tile_rows; r += config.threads) {
@@ -139,10 +144,9 @@ template <class Chosen> class Block {
     const QueryPlace row = m_.rows[r];
     if (row.query < 0 || m_.places[lane_].outer < 0) return -score::infinity<float>();
     const score::Place place = place_of(p_, s_, work_.sequence, row.head);
-    if (mask == MaskUse::elements &&
-        !p_.mask.keep(query_position(p_, s_, row.query), key_position(p_, s_, key), place))
+    if (mask == MaskUse::elements && !formula_.keep(context(), place, {row.query, key}))
       return -score::infinity<float>();
-    return change_score(p_, s_, place, row.query, key, score);
+    return formula_.change(context(), place, {row.query, key}, score);
   }
 
   /// Online softmax: rows of one warp, whose scores that warp wrote.
@@ -226,6 +230,7 @@ template <class Chosen> class Block {
   const ForwardParams& p_;
   const ForwardWork& work_;
   const SequenceInfo s_;
+  Formula formula_;
   SharedPlan<Chosen> m_;
   int thread_, lane_, warp_;
 };
@@ -235,7 +240,20 @@ template <class Chosen> __global__ void __launch_bounds__(Chosen::value.threads,
   extern __shared__ long long shared[];
   const ForwardWork work = work_of(params, blockIdx.x);
   if (work.rows == 0) return;
-  Block<Chosen>(params, work, reinterpret_cast<char*>(shared)).run();
+  Block<Chosen, DescribedFormula>(params, work, {}, reinterpret_cast<char*>(shared)).run();
+}
+
+/// The same with a formula that is interpreted.
+template <class Chosen> __global__ void __launch_bounds__(Chosen::value.threads, 4)
+    interpreted_forward(const __grid_constant__ ForwardParams params,
+                        const __grid_constant__ FormulaPrograms programs) {
+  extern __shared__ long long shared[];
+  const ForwardWork work = work_of(params, blockIdx.x);
+  if (work.rows == 0) return;
+  const InterpretedFormula<Chosen::value.tile_keys> formula(programs);
+  Block<Chosen, InterpretedFormula<Chosen::value.tile_keys>>(params, work, formula,
+                                                             reinterpret_cast<char*>(shared))
+      .run();
 }
 
 }  // namespace tilefold::cuda::any

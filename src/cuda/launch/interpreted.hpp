@@ -1,0 +1,21 @@
+// Formulas that kernels of the family `any` interpret: those built at run time, from expressions or
+// from text. No compiler is needed where they run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cuda/kernels/any/programs.hpp"
+#include "cuda/launch/formula_data.hpp"
+#include "tilefold/cuda/compiled.hpp"
+
+namespace tilefold::cuda {
+
+/// Why no kernel can interpret the problem's formula.
+std::optional<std::string> interpreter_refusal(const core::Geometry& geometry,
+                                               const Problem& problem);
+
+/// The formula's instructions and side tensors on the device, through `tensors`.
+any::FormulaPrograms formula_programs(const Problem& problem, const SideTensors& tensors);
+
+}  // namespace tilefold::cuda
