@@ -48,7 +48,7 @@ if ! "$tool" info | grep -q '^CUDA device   [^n]'; then
   exit 77
 fi
 mkdir -p "$out"
-rm -f "$out"/{steps,matrix,summary}.txt "$out"/{mem,race,init,sync}check-*.txt
+[[ -n $soak ]] || rm -f "$out"/{steps,matrix,summary}.txt "$out"/{mem,race,init,sync}check-*.txt
 rows=() failed=0
 
 # row NAME RESULT SECONDS FILE: a line of the table, with the last words of the step's output.
@@ -58,6 +58,12 @@ row() {
   rows+=("$(printf '%-34s %-9s %4s s  %s' "$1" "$2" "$3" "$last")")
   [[ $2 == passed ]] || failed=$((failed + 1))
   echo "== ${rows[-1]}"
+}
+
+# complain FILE: what a step says of its failures; `verify` says it before all that was refused.
+complain() {
+  grep -a -m 6 -A 14 '^FAILED' "$1" | cut -c 1-300
+  grep -av '^  refused' "$1" | tail -n 30 | cut -c 1-300
 }
 
 # step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, its output into steps.txt.
@@ -78,7 +84,7 @@ step() {
   case $code in
     0) row "$name" passed $((SECONDS - begin)) "$file" ;;
     124) row "$name" "TIMED OUT" $((SECONDS - begin)) "$file" ;;
-    *) tail -n 30 "$file"; row "$name" FAILED $((SECONDS - begin)) "$file" ;;
+    *) complain "$file"; row "$name" FAILED $((SECONDS - begin)) "$file" ;;
   esac
   rm -f "$file"
 }

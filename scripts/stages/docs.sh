@@ -5,5 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 python3 scripts/ladder_doc.py --check
 python3 scripts/forward_doc.py --check
+python3 scripts/run_time_doc.py --check
 python3 scripts/register_doc.py --check
-echo "3 scripts, every table as it is measured"
+echo "4 scripts, every table as it is measured"

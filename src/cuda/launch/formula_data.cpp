@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "score/code_source.hpp"
 #include "tilefold/error.hpp"
 
 namespace tilefold::cuda {
@@ -35,6 +34,13 @@ std::optional<RangeMask> range_of(const score::MaskNode& mask) {
   }
 }
 
+/// Whether a part of it says nothing but code. A formula may say what a built-in says: data then.
+bool is_code(const score::MaskNode& mask) {
+  const score::MaskDescription d = mask.describe();
+  if (d.kind == MaskKind::code) return true;
+  return (d.first != nullptr && is_code(*d.first)) || (d.second != nullptr && is_code(*d.second));
+}
+
 class MaskCompiler {
  public:
   MaskCompiler(std::string& reason, FormulaRest* rest) : reason_(reason), rest_(rest) {}
@@ -49,7 +55,7 @@ class MaskCompiler {
     }
     const score::MaskDescription d = mask.describe();
     if (d.kind == MaskKind::both) return add(*d.first) && add(*d.second);
-    if (rest_ != nullptr && score::has_code(&mask)) {
+    if (rest_ != nullptr && is_code(mask)) {
       rest_->masks.push_back(&mask);
       return true;
     }

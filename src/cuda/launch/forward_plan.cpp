@@ -373,6 +373,8 @@ void ForwardPlan::make_family_launch(const Execution& execution, void* stream) {
     const PlanTensors tensors(g, formula_buffers_, stream);
     formula = run_time_ != nullptr ? formula_image(*run_time_, tensors)
                                    : formula_image(*kernel_.compiled, execution.problem, tensors);
+    if (g.lengths_on_device && g.key_layout == core::KeyLayout::paged)
+      programs_ = mask_programs(execution.problem, tensors);
     if (!g.lengths_on_device) {
       const score::MaskNode* mask = execution.problem.options.mask.node();
       rising = rises(g, kernel_.candidate.tile, mask);

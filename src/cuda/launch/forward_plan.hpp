@@ -96,7 +96,7 @@ class ForwardPlan final : public Prepared {
   WorkspaceLayout layout_;
   std::vector<DeviceBuffer> buffers_, formula_buffers_;
   unsigned formula_revision_ = 0;
-  std::optional<any::FormulaPrograms> programs_;  // of a kernel that interprets
+  std::optional<any::FormulaPrograms> programs_;  // interpreted, or of read_lengths alone
   DeviceBuffer status_, workspace_;
   ForwardParams params_;
   LengthSources lengths_{};

@@ -123,6 +123,17 @@ any::FormulaPrograms formula_programs(const Problem& problem, const SideTensors&
   return on_device;
 }
 
+std::optional<any::FormulaPrograms> mask_programs(const Problem& problem,
+                                                  const SideTensors& tensors) {
+  const score::MaskNode* mask = problem.options.mask.node();
+  if (mask == nullptr) return std::nullopt;
+  const auto program = score::joined_program({mask});
+  if (!program || has_too_many_values(*program)) return std::nullopt;
+  any::FormulaPrograms on_device{};
+  on_device.mask = uploaded(*program, tensors);
+  return on_device;
+}
+
 std::string interpretation_of(const Problem& problem) {
   std::string reason;
   const Programs programs = *programs_of(problem, reason);

@@ -18,4 +18,10 @@ std::optional<std::string> interpreter_refusal(const core::Geometry& geometry,
 /// The formula's instructions and side tensors on the device, through `tensors`.
 any::FormulaPrograms formula_programs(const Problem& problem, const SideTensors& tensors);
 
+/// The mask alone, its built-in parts too, for read_lengths of kernels that have it compiled in: a
+/// page that it hides needs no entry in a table on the device. None where no list of operations
+/// says it.
+std::optional<any::FormulaPrograms> mask_programs(const Problem& problem,
+                                                  const SideTensors& tensors);
+
 }  // namespace tilefold::cuda

@@ -281,7 +281,8 @@ int Writer::query_block() const {
   int block = 0;
   for (const ProgramNode& n : program_.nodes) {
     if (n.op != Op::floor_divide || node(n.operand[1]).op != Op::integer) continue;
-    const bool of_query = is_position(n.operand[0]) && shares_[std::size_t(n.operand[0])].query != 0;
+    const bool of_query =
+        is_position(n.operand[0]) && shares_[std::size_t(n.operand[0])].query != 0;
     if (of_query) block = larger(block, node(n.operand[1]).integer);
   }
   return block;

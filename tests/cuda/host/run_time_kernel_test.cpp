@@ -129,6 +129,34 @@ TEST_F(RunTimeKernel, OfSm80IsLaunchedWithItsArgumentsBehindTheOthers) {
   EXPECT_EQ(params.out, problem.tensors.out.data());
 }
 
+// A page that the formula hides may have no entry there: -1 would break the sequence.
+TEST_F(RunTimeKernel, AsksTheMaskAboutPagesOfATableOnTheDevice) {
+  const OnlyKernels only("sm80");
+  const auto reader_of = [](const Mask& mask) {
+    Problem problem = dense(mask);
+    Tensors& t = problem.tensors;
+    const Device device = Device::cuda(0);
+    t.key = TensorView(device_memory(0, 1), DType::bf16, {64, 16, heads, dim}, device);
+    t.value = TensorView(device_memory(0, 2), DType::bf16, {64, 16, heads, dim}, device);
+    t.pages.table = TensorView(device_memory(0, 4), DType::i32, {batch, 32}, device);
+    t.key_lengths = TensorView(device_memory(0, 5), DType::i32, {batch}, device);
+    problem.options.capacity.query_length = problem.options.capacity.key_length = length;
+    const Plan made = plan(problem);
+    EXPECT_STREQ(made.kernel(), "sm80 bf16 d64 128x64 nvrtc");
+    launched_function = nullptr;
+    fake_runtime().on_launch = [](const void* function, void**) {
+      if (launched_function == nullptr) launched_function = function;  // the forward comes later
+    };
+    made.run(problem.tensors);
+    fake_runtime().on_launch = nullptr;
+    return launched_function;
+  };
+  const Mask odd = parse_mask("k % 7 != 3");
+  EXPECT_EQ(reader_of(odd), cuda::any_read_lengths_function());
+  EXPECT_EQ(reader_of(causal() && !odd), cuda::any_read_lengths_function());
+  EXPECT_EQ(reader_of(dilated(3)), cuda::read_lengths_function()) << "code is no list";
+}
+
 TEST_F(RunTimeKernel, ReadsCopiesOfSideTensors) {
   std::vector<std::int32_t> ids(length);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = std::int32_t(i / 100);

@@ -184,7 +184,7 @@ TEST(InterpreterOnDevice, ComputesRandomProblemsAndFormulas) {
     EXPECT_EQ(verdict.fault, "") << problem.describe();
     programs += verdict.refusal.empty();
   }
-  EXPECT_GT(programs, 80);
+  EXPECT_GT(programs, 50);
 }
 
 }  // namespace
