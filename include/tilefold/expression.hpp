@@ -40,6 +40,9 @@ class Scalar {
   /// Of integers: within +-2^27, so that sums with positions cannot overflow.
   Scalar(std::string name, int value);
   Scalar(std::string name, double value);
+  // No moves: what was moved from would be no scalar.
+  Scalar(const Scalar&) = default;
+  Scalar& operator=(const Scalar&) = default;
   /// Not while a run reads it. Throws Error(invalid_argument) for an integer outside +-2^27, a real
   /// that is NaN, or a real given to an integer.
   void set(int value);
@@ -59,6 +62,9 @@ class SideTensor {
   /// f32 on the host are read where they lie and must stay valid; others are copied. i64 entries
   /// must fit into 32 bits.
   SideTensor(std::string name, const TensorView& values);
+  // No moves, as above.
+  SideTensor(const SideTensor&) = default;
+  SideTensor& operator=(const SideTensor&) = default;
   /// The same shape and dtype with other contents, or the same memory after it was written. Not
   /// while a run reads it.
   void update(const TensorView& values);
@@ -82,15 +88,28 @@ class Expression {
  public:
   Expression(int value);
   Expression(double value);
+  /// Of any integer that 32 bits hold; throws Error(invalid_argument) of others.
+  template <std::integral Integer>
+  requires(!std::same_as<Integer, bool> && !std::same_as<Integer, int>) Expression(Integer value)
+      : Expression(held(fits(value), static_cast<int>(value))) {}
   template <std::same_as<bool> Truth> Expression(Truth value) : Expression(truth(value)) {}
   Expression(const Scalar& scalar);
-  explicit Expression(std::shared_ptr<const score::ExpressionNode> node) : node_(std::move(node)) {}
+  /// Throws Error(invalid_argument) of null.
+  explicit Expression(std::shared_ptr<const score::ExpressionNode> node);
+  // No moves, as above.
+  Expression(const Expression&) = default;
+  Expression& operator=(const Expression&) = default;
   const std::shared_ptr<const score::ExpressionNode>& node() const noexcept { return node_; }
   /// As parse_mask() and parse_score() read it.
   std::string text() const;
 
  private:
   static Expression truth(bool value);
+  template <class Integer> static constexpr bool fits(Integer value) {
+    const int narrow = static_cast<int>(value);
+    return static_cast<Integer>(narrow) == value && (narrow < 0) == (value < 0);
+  }
+  static int held(bool fits, int value);
   std::shared_ptr<const score::ExpressionNode> node_;
 };
 

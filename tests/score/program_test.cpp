@@ -58,6 +58,29 @@ TEST(Operations, ByAPowerOfTwoAreByTheNumber) {
   }
 }
 
+TEST(Expressions, AreThereWhenTheyWereMovedFrom) {
+  Expression a = symbols::k;
+  const Expression b(static_cast<Expression&&>(a));
+  EXPECT_EQ((a < b).text(), "k < k");
+  Scalar x("x", 1);
+  const Scalar y(static_cast<Scalar&&>(x));
+  x.set(3);
+  EXPECT_EQ(y.state(), x.state());
+  const std::int32_t values[2]{};
+  SideTensor t("t", TensorView(values, {2}));
+  const SideTensor u(static_cast<SideTensor&&>(t));
+  EXPECT_EQ(t[a].text(), u[b].text());
+  EXPECT_THROW((void)Expression(std::shared_ptr<const score::ExpressionNode>()), Error);
+}
+
+TEST(Expressions, TakeIntegersOfEveryType) {
+  EXPECT_EQ((symbols::k < std::size_t{3}).text(), "k < 3");
+  EXPECT_EQ((symbols::k < -7LL).text(), "k < -7");
+  EXPECT_EQ((symbols::k < std::int8_t{-7}).text(), "k < -7");
+  EXPECT_THROW((void)(symbols::k < (1LL << 32)), Error);
+  EXPECT_THROW((void)(symbols::k < 0xffffffffu), Error);
+}
+
 TEST(Programs, MasksAreWhatTheTreeSays) {
   for (int seed = 0; seed < 3000; ++seed) {
     Random random(static_cast<std::uint64_t>(seed));

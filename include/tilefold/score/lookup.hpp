@@ -33,7 +33,7 @@ struct Lookup {
   int positions;
 
   TILEFOLD_HD int at(int batch, int position) const {
-    return loaded(values + (batch * batch_stride + clamped(position)));
+    return values[batch * batch_stride + clamped(position)];
   }
   /// Of a padded copy.
   TILEFOLD_HD Position at(int batch, Position position) const {
@@ -43,15 +43,14 @@ struct Lookup {
     const int blocks = (positions + block - 1) / block;
     const long long row = batch_stride == 0 ? 0 : 1LL * batch * blocks;
     const int last = clamped(position.high) / block;
-    const int first = clamped(position.low) / block;
-    Interval bound{loaded(low + row + first), loaded(high + row + first)};
-    for (int b = first + 1; b <= last; ++b)
-      bound = {smaller(bound.low, loaded(low + row + b)),
-               larger(bound.high, loaded(high + row + b))};
+    Interval bound{low[row + clamped(position.low) / block],
+                   high[row + clamped(position.low) / block]};
+    for (int b = clamped(position.low) / block + 1; b <= last; ++b)
+      bound = {smaller(bound.low, low[row + b]), larger(bound.high, high[row + b])};
     return bound;
   }
   TILEFOLD_HD constexpr int clamped(int position) const {
-    return smaller(larger(position, 0), positions - 1);
+    return position < 0 ? 0 : position >= positions ? positions - 1 : position;
   }
 };
 
@@ -62,7 +61,7 @@ struct Table {
   int rows, size;
 
   TILEFOLD_HD float at(int row, int column) const {
-    return loaded(values + (row * row_stride + smaller(larger(column, 0), size - 1)));
+    return values[row * row_stride + smaller(larger(column, 0), size - 1)];
   }
   /// Of a padded copy.
   TILEFOLD_HD float at(int row, Position column) const {

@@ -81,7 +81,7 @@ TILEFOLD_HD float soft_capped(float x, float cap) {
   float power, part;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * (2.88539008f / cap)));
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(part) : "f"(power + 1.0f));
-  return ::fmaf(-2.0f * cap, part, cap);
+  return cap * ::fmaf(-2.0f, part, 1.0f);
 #else
   return cap * tanh(x / cap);
 #endif

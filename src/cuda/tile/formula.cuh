@@ -50,7 +50,9 @@ __device__ __forceinline__ void change_row(float (&scores)[blocks][groups][4], i
   if (step.kind == ScoreStepKind::softcap) {
     // A score that is -inf is hidden, whatever a later step would make of it.
     for_row(scores, row, [&](float& s, int) {
-      s = s == -score::infinity<float>() ? s : score::soft_capped(s, step.cap);
+      const bool hidden = s == -score::infinity<float>();
+      s = score::soft_capped(s, step.cap);
+      if (hidden) s = -score::infinity<float>();
     });
   } else if (step.kind == ScoreStepKind::alibi) {
     const float slope =

@@ -201,6 +201,13 @@ Expression::Expression(double value)
     : Expression(score::leaf({.op = Op::real, .kind = Kind::real, .real_value = value})) {
   if (std::isnan(value)) score::refuse("a constant of a formula is NaN");
 }
+int Expression::held(bool fits, int value) {
+  if (!fits) score::refuse("a constant of a formula is an integer that 32 bits do not hold");
+  return value;
+}
+Expression::Expression(std::shared_ptr<const score::ExpressionNode> node) : node_(std::move(node)) {
+  if (node_ == nullptr) score::refuse("an expression has no node");
+}
 Expression Expression::truth(bool value) {
   return score::leaf({.op = Op::truth, .kind = Kind::truth, .integer = value ? 1 : 0});
 }
