@@ -425,7 +425,7 @@ template <class Chosen> class Consumer {
     const TileMask<Chosen> mask = tile_mask(slot, tile);
     if constexpr (compiled) {
       if constexpr (changes) mask.change(scores);
-      if (!reads_memory || is_cut_by_mask(slot.assignment, tile)) mask.keep(scores);
+      if (!mask_reads_memory || is_cut_by_mask(slot.assignment, tile)) mask.keep(scores);
     } else if constexpr (changes) {
       mask.change(scores, partial_);
     }
@@ -433,12 +433,7 @@ template <class Chosen> class Consumer {
   }
   /// A mask that holds no pointer costs its comparisons, which a branch around them would keep from
   /// running under the products (2 % of a causal mask's time at D = 64).
-  static constexpr bool reads_memory = [] {
-    if constexpr (compiled)
-      return alignof(typename Chosen::Compiled::Mask) >= alignof(void*);
-    else
-      return false;
-  }();
+  static constexpr bool mask_reads_memory = reads_memory<Chosen>();
   /// Others take the long way for the ends of their keys or for exact weights.
   static __device__ __forceinline__ bool is_cut_by_mask(const Assignment& a, int tile) {
     return (a.partial >> (a.last_tile - 1 - tile) & 1u) != 0;

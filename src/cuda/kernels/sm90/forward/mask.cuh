@@ -12,6 +12,14 @@ template <class Chosen> TILEFOLD_HD constexpr bool changes_scores() {
   return formula == Formula::changed;
 }
 
+/// Whether the compiled mask may: one without a pointer has nothing to read by.
+template <class Chosen> TILEFOLD_HD constexpr bool reads_memory() {
+  if constexpr (Chosen::value.formula == Formula::compiled)
+    return alignof(typename Chosen::Compiled::Mask) >= alignof(void*);
+  else
+    return false;
+}
+
 template <class Chosen> class TileMask {
  public:
   static constexpr ForwardConfig config = Chosen::value;
