@@ -14,14 +14,13 @@ Needs a CUDA build of PyTorch with triton; nothing is downloaded. Exit code 5 wi
 """
 import argparse
 import datetime
-import sys
 import time
 
 import numpy
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from torch_sdpa import queued_milliseconds
+from torch_sdpa import queued_milliseconds, report
 
 TOKENS, HIDDEN, LENGTH, DRAFTS, TREE_KEYS = 16384, 2048, 8192, 64, 4160
 HEADER = "peer,op,dtype,batch,heads,hdim,seqlen_q,seqlen_k,ms,fastest_ms,slowest_ms,tflops,first_result_ms"
@@ -128,18 +127,8 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--csv")
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("flex_attention.py: no CUDA device is visible to PyTorch", file=sys.stderr)
-        sys.exit(5)
-    title = f"# torch {torch.__version__}, {torch.cuda.get_device_name()}, {datetime.date.today()}"
-    lines = [title, HEADER]
-    print("\n".join(lines), flush=True)
-    for line in measure(args):
-        print(line, flush=True)
-        lines.append(line)
-    if args.csv:
-        with open(args.csv, "w") as file:
-            file.write("\n".join(lines) + "\n")
+    report(lambda: f"# torch {torch.__version__}, {torch.cuda.get_device_name()}, {datetime.date.today()}", HEADER,
+           measure(args), args.csv)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ Needs a CUDA build of PyTorch; nothing is downloaded. Exit code 5 without a devi
 """
 import argparse
 import datetime
+import itertools
 import sys
 import time
 
@@ -80,6 +81,21 @@ def measure(args):
                 torch.cuda.empty_cache()
 
 
+def report(title, header, measured, csv):
+    """Prints each line as it is measured, and writes all to the file `csv` where one is named. Ends the program with
+    exit code 5 where there is no device. `title`: a function, since it names the device."""
+    if not torch.cuda.is_available():
+        print(f"{sys.argv[0].rpartition('/')[2]}: no CUDA device is visible to PyTorch", file=sys.stderr)
+        sys.exit(5)
+    lines = []
+    for line in itertools.chain([title(), header], measured):
+        print(line, flush=True)
+        lines.append(line)
+    if csv:
+        with open(csv, "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
 def main():
     listed = lambda kind: lambda text: [kind(part) for part in text.split(",")]
     parser = argparse.ArgumentParser(description=__doc__,
@@ -95,19 +111,8 @@ def main():
         for name in given:
             if name not in known:
                 parser.error(f"{option} is '{name}': it must be one of {', '.join(known)}")
-    if not torch.cuda.is_available():
-        print("torch_sdpa.py: no CUDA device is visible to PyTorch", file=sys.stderr)
-        sys.exit(5)
-    title = (f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
-             f"{torch.cuda.get_device_name()}, {datetime.date.today()}")
-    lines = [title, HEADER]
-    print("\n".join(lines), flush=True)
-    for line in measure(args):
-        print(line, flush=True)
-        lines.append(line)
-    if args.csv:
-        with open(args.csv, "w") as file:
-            file.write("\n".join(lines) + "\n")
+    report(lambda: f"# torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
+                   f"{torch.cuda.get_device_name()}, {datetime.date.today()}", HEADER, measure(args), args.csv)
 
 
 if __name__ == "__main__":

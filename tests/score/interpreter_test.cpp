@@ -30,15 +30,10 @@ using score::ScoreProgram;
 using score::TilePositions;
 using score::Truth;
 using testing::draw;
+using testing::draw_place;
 using testing::Random;
 
 constexpr int batch = 2, heads = 4, queries = 21, keys = 33;
-
-Place draw_place(Random& random) {
-  const int sq = random.between(1, queries), sk = random.between(1, keys);
-  const int head = random.between(0, heads - 1);
-  return {random.between(0, batch - 1), head, head / 2, sq, sk, sk - sq};
-}
 
 /// A program's instructions and arrays, as a device holds them.
 class Code {
@@ -122,8 +117,8 @@ TEST(Interpreter, KeepsWhatTheMaskKeeps) {
     Random random(static_cast<std::uint64_t>(seed));
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const Mask formula = mask(draw({random, material.names()}, Kind::truth, random.between(1, 6)));
-    ASSERT_NO_FATAL_FAILURE(
-        expect_same_elements(Code(program_of(formula)), formula, draw_place(random)))
+    ASSERT_NO_FATAL_FAILURE(expect_same_elements(Code(program_of(formula)), formula,
+                                                 draw_place(random, batch, heads, queries, keys)))
         << "seed " << seed;
   }
 }
@@ -134,7 +129,7 @@ TEST(Interpreter, ChangesScoresAsTheFormulaDoes) {
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const ScoreChange formula =
         change(draw({random, material.names(), true}, Kind::real, random.between(1, 6)));
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     ASSERT_NO_FATAL_FAILURE(expect_same_scores(Code(program_of(formula)), formula, at, random))
         << "seed " << seed;
   }
@@ -146,7 +141,7 @@ TEST(Interpreter, AnswersForTilesAsTheMaskDoes) {
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const Mask formula = mask(draw({random, material.names()}, Kind::truth, random.between(1, 6)));
     const Code code(program_of(formula));
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     for (int trial = 0; trial < 12; ++trial) {
       const int q0 = random.between(0, queries - 1), q1 = random.between(q0, queries - 1);
       const int k0 = random.between(0, keys - 1), k1 = random.between(k0, keys - 1);
@@ -164,7 +159,7 @@ TEST(Interpreter, AnswersForRowsOfSeveralHeads) {
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const Mask formula = mask(draw({random, material.names()}, Kind::truth, random.between(1, 5)));
     const Code code(program_of(formula));
-    Place at = draw_place(random);
+    Place at = draw_place(random, batch, heads, queries, keys);
     const int first = random.between(0, 3), last = random.between(first, 3);
     const Truth answer =
         code.classify({0, at.query_length - 1}, {0, at.key_length - 1}, {first, last}, at);
@@ -387,7 +382,7 @@ TEST(JoinedPrograms, KeepWhatTheirPartsKeepTogether) {
       joined = random.chance(0.5) ? joined && next : joined || next;
     }
     if (joined.node() == nullptr) continue;
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     const auto program = score::joined_program({joined.node()});
     ASSERT_TRUE(program.has_value()) << joined.text();
     const Code code(*program);

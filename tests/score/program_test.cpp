@@ -22,17 +22,12 @@ using score::Purpose;
 using score::TilePositions;
 using score::Truth;
 using testing::draw;
+using testing::draw_place;
 using testing::ElementOracle;
 using ::testing::HasSubstr;
 using testing::Random;
 
 constexpr int batch = 2, heads = 4, queries = 21, keys = 33;
-
-Place draw_place(Random& random) {
-  const int sq = random.between(1, queries), sk = random.between(1, keys);
-  const int head = random.between(0, heads - 1);
-  return {random.between(0, batch - 1), head, head / 2, sq, sk, sk - sq};
-}
 
 std::vector<unsigned char> flags_of(const Mask& mask, const TilePositions& tile) {
   std::vector<unsigned char> flags(64 * 64, 7);
@@ -87,7 +82,7 @@ TEST(Programs, MasksAreWhatTheTreeSays) {
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const Expression keep = draw({random, material.names()}, Kind::truth, random.between(1, 5));
     const Mask formula = mask(keep);
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     const TilePositions tile{at.query_length - 1, -1, at.query_length, 0, 1, at.key_length, at};
     const std::vector<unsigned char> flags = flags_of(formula, tile);
     for (int c = 0; c < tile.keys; ++c)
@@ -111,7 +106,7 @@ TEST(Programs, TheTileAnswerHoldsForEveryElement) {
     const testing::FormulaMaterial material(random, batch, heads, queries, keys);
     const Expression keep = draw({random, material.names()}, Kind::truth, random.between(1, 5));
     const Mask formula = mask(keep);
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     const TilePositions all{0, 1, at.query_length, 0, 1, at.key_length, at};
     const std::vector<unsigned char> flags = flags_of(formula, all);
     for (int trial = 0; trial < 12; ++trial) {
@@ -159,7 +154,7 @@ TEST(Programs, ScoresAreWhatTheTreeSays) {
     const Expression formula =
         draw({random, material.names(), true}, Kind::real, random.between(1, 5));
     const ScoreChange changed = change(formula);
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     const TilePositions tile{0, 1, at.query_length, 0, 1, at.key_length, at};
     std::vector<float> single(64 * 64), given(64 * 64);
     std::vector<double> wide(64 * 64);
@@ -193,7 +188,7 @@ TEST(Programs, DerivativesAgreeWithFiniteDifferences) {
     const Expression formula =
         draw({random, material.names(), true, true}, Kind::real, random.between(1, 4));
     const ScoreChange changed = change(formula);
-    const Place at = draw_place(random);
+    const Place at = draw_place(random, batch, heads, queries, keys);
     const double s = random.normal(), h = 1e-5;
     const int q = random.between(0, at.query_length - 1), k = random.between(0, at.key_length - 1);
     const auto at_score = [&](double x) { return ElementOracle<double>({q, k, at, x})(formula); };

@@ -251,6 +251,12 @@ Expression draw_steady_change(const ExpressionDraw& from) {
   }
 }
 
+score::Place draw_place(Random& random, int batch, int heads, int queries, int keys) {
+  const int sq = random.between(1, queries), sk = random.between(1, keys);
+  const int head = random.between(0, heads - 1);
+  return {random.between(0, batch - 1), head, head / 2, sq, sk, sk - sq};
+}
+
 bool reads_batch(const Expression& expression) {
   const score::ExpressionNode& node = *expression.node();
   return node.op == Op::batch ||

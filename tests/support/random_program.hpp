@@ -43,6 +43,9 @@ Expression draw_steady_change(const ExpressionDraw& from);
 
 bool reads_batch(const Expression& expression);
 
+/// A sequence that a FormulaMaterial of these extents reaches; two query heads share a KV head.
+score::Place draw_place(Random& random, int batch, int heads, int queries, int keys);
+
 /// One element's value: truths are 0 or 1. F is float or double.
 template <class F> struct ElementOracle {
   int q, k;

@@ -86,6 +86,13 @@ std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel
   return made;
 }
 
+std::vector<ForwardKernel> kernels_of(const std::vector<RunTimeRow>& rows,
+                                      ForwardKernel (*kernel_of)(const RunTimeRow&)) {
+  std::vector<ForwardKernel> kernels;
+  for (const RunTimeRow& row : rows) kernels.push_back(kernel_of(row));
+  return kernels;
+}
+
 std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const SideTensors& tensors) {
   std::vector<unsigned char> bytes(kernel.row.formula_bytes);
   const Copies copies(tensors);

@@ -33,6 +33,10 @@ struct RunTimeRow {
   std::string name;
 };
 
+/// Kernels of `rows`, which they refer to.
+std::vector<ForwardKernel> kernels_of(const std::vector<RunTimeRow>& rows,
+                                      ForwardKernel (*kernel_of)(const RunTimeRow&));
+
 /// The bytes of the kernel's formula: side tensors through `tensors`.
 std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const SideTensors& tensors);
 

@@ -173,11 +173,7 @@ std::array<ForwardKernel, sizeof...(index)> rows(std::integer_sequence<int, inde
 
 std::span<const ForwardKernel> sm80_run_time_kernels() {
   static const std::vector<RunTimeRow> rows = run_time_rows();
-  static const std::vector<ForwardKernel> table = [] {
-    std::vector<ForwardKernel> all;
-    for (const RunTimeRow& of : rows) all.push_back(run_time_row(of));
-    return all;
-  }();
+  static const std::vector<ForwardKernel> table = kernels_of(rows, run_time_row);
   return table;
 }
 

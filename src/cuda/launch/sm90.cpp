@@ -368,11 +368,7 @@ std::span<const ForwardKernel> compiled_kernels() {
 
 std::span<const ForwardKernel> sm90_run_time_kernels() {
   static const std::vector<RunTimeRow> rows = run_time_rows();
-  static const std::vector<ForwardKernel> table = [] {
-    std::vector<ForwardKernel> all;
-    for (const RunTimeRow& of : rows) all.push_back(run_time_row(of));
-    return all;
-  }();
+  static const std::vector<ForwardKernel> table = kernels_of(rows, run_time_row);
   return table;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/host/fake_runtime.hpp"
+#include "cuda/host/old_values.hpp"
 #include "cuda/kernels/any/programs.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "support/only_kernels.hpp"
@@ -206,19 +207,7 @@ TEST_F(Interpreted, TakesNewValuesWithoutMemory) {
 TEST_F(Interpreted, IsNotCapturedWithOldValues) {
   Scalar reach("reach", 7);
   const Problem problem = problem_of(mask((q + off - k) % 2 <= reach));
-  Plan made = plan(problem);
-  made.prepare();
-  reach.set(9);
-  fake_runtime().captures = true;
-  EXPECT_THAT([&] { made.run(problem.tensors); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("the formula has new values")));
-  fake_runtime().captures = false;
-  made.prepare();
-  fake_runtime().captures = true;
-  const FakeCalls before = fake_runtime().calls;
-  EXPECT_NO_THROW(made.run(problem.tensors));
-  EXPECT_EQ(fake_runtime().calls.allocations, before.allocations);
-  EXPECT_EQ(fake_runtime().calls.copies, before.copies);
+  expect_no_capture_of_old_values(problem, reach);
 }
 
 }  // namespace

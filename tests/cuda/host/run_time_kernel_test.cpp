@@ -11,6 +11,7 @@
 
 #include "cuda/formula_compiler.hpp"
 #include "cuda/host/fake_runtime.hpp"
+#include "cuda/host/old_values.hpp"
 #include "cuda/jit/forward_layout.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/side_tensor.hpp"
@@ -221,16 +222,7 @@ TEST_F(RunTimeKernel, IsNotCapturedWithOldValues) {
   using namespace symbols;
   Scalar reach("reach", 7);
   const Problem problem = dense(mask(q + off - k <= reach));
-  Plan made = plan(problem);
-  made.prepare();
-  reach.set(9);
-  fake_runtime().captures = true;
-  EXPECT_THAT([&] { made.run(problem.tensors); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("the formula has new values")));
-  fake_runtime().captures = false;
-  made.prepare();
-  fake_runtime().captures = true;
-  EXPECT_NO_THROW(made.run(problem.tensors));
+  expect_no_capture_of_old_values(problem, reach);
 }
 
 /// Launches of the kernels that make padded rows and cells, done on the host.

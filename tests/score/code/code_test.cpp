@@ -56,10 +56,8 @@ class PaddedCopies final : public score::DeviceCopies {
 };
 
 Place draw_place(testing::Random& random) {
-  const int sq = random.between(1, testing::code_queries),
-            sk = random.between(1, testing::code_keys);
-  const int head = random.between(0, testing::code_heads - 1);
-  return {random.between(0, testing::code_batch - 1), head, head / 2, sq, sk, sk - sq};
+  return testing::draw_place(random, testing::code_batch, testing::code_heads,
+                             testing::code_queries, testing::code_keys);
 }
 
 template <class Formula>
