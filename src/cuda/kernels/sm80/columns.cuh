@@ -26,7 +26,7 @@ template <class Chosen> class ColumnBlock : BlockBase<Chosen> {
   /// `mine` is what the block computes, in registers, before it stands in shared memory for all.
   __device__ __forceinline__ void run(BlockWork& mine) {
     TileWalk<Chosen> walk(mine.wanted.begin, mine.wanted.end);
-    const int first_tile = mine.first_tile = walk.next(params_, mine);
+    const int first_tile = walk.next(params_, mine);
     if (threadIdx.x == 0) block_ = mine;
     this->load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
     Work computer;

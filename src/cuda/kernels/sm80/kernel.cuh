@@ -4,8 +4,8 @@
 // perhaps one split of their keys. Every warp does the same with 16 * row_blocks rows of its own;
 // all threads load. Pipeline: `stages` tiles of K and V. With 2 or more, the copy of tile t +
 // stages - 1 is issued when tile t has arrived, one barrier a tile. With 1, V of a tile loads under
-// its score product and K of the next under its value product, two barriers a tile. The first score
-// product waits for Q and K only; no barrier comes before it but theirs.
+// its score product and K of the next under its value product, two barriers a tile. No barrier
+// comes before that of the first tile.
 #pragma once
 
 #include "cuda/kernels/sm80/block.cuh"
@@ -31,7 +31,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   /// `mine` is what the block computes, in registers, before it stands in shared memory for all.
   __device__ __forceinline__ void run(BlockWork& mine) {
     TileWalk<Chosen> walk(mine.wanted.begin, mine.wanted.end);
-    const int first_tile = mine.first_tile = walk.next(params_, mine);
+    const int first_tile = walk.next(params_, mine);
     if (threadIdx.x == 0) block_ = mine;
     this->load_first(Loader<Chosen>(params_, mine, shared_), mine, first_tile);
     // Code of its own for each: a question in the key loop would cost the common one registers.
@@ -68,7 +68,7 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
     for (int s = 1; s < config.stages - 1; ++s)
       load(Loader<Chosen>(params_, mine, shared_), s, queue.take(s, walk, params_, mine));
     const Loader<Chosen> loader(params_, block_, shared_);
-    await_keys_of_first(first_tile);
+    arrived<config.stages - 2>();
     take_query(computer);
     int stage = 0;
     while (true) {
@@ -79,7 +79,6 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
       if (!answer(tile).no()) {
         Scores scores;
         computer.query_key(scores, shared_ + Plan::query, key_tile);
-        await_value(tile);
         fold<parts>(computer, scores, tile, key_tile + config.key_bytes());
       }
       stage = stage + 1 == config.stages ? 0 : stage + 1;
@@ -91,18 +90,6 @@ template <class Chosen> class RowBlock : BlockBase<Chosen> {
   __device__ __forceinline__ void take_query(Work& computer) const {
     if (this->turn_query()) __syncwarp();
     computer.query.hold(shared_ + Plan::query);
-  }
-
-  /// Only V of the first tile comes later than its K. Warps that see nothing of a tile would not
-  /// come here: where some do not see the first, all have waited already.
-  __device__ __forceinline__ void await_value(int tile) const {
-    if (tile == block_.first_tile) arrived<config.stages - 1>();
-  }
-  __device__ __forceinline__ void await_keys_of_first(int tile) const {
-    ptx::cp_async_wait<config.stages - 1>();
-    if (__syncthreads_and(!answer(tile).no())) return;
-    if (threadIdx.x == 0) block_.first_tile = TileWalk<Chosen>::end;
-    arrived<config.stages - 2>();
   }
 
   __device__ __forceinline__ void load(const Loader<Chosen>& loader, int stage, int tile) const {

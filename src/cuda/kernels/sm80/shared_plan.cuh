@@ -22,20 +22,19 @@ struct BlockWork {
   const char* key;      // key 0 (paged: page 0) of the KV head
   const char* value;    // likewise
   KeyRange wanted;      // keys that some row may see
-  int first_tile;       // of TileWalk
   bool splits_weights;  // WeightParts::two
 };
 
 /// Where the block's K and V start, and which of them it wants: none of a broken sequence.
 TILEFOLD_HD BlockWork block_work(const ForwardParams& params, const ForwardWork& work) {
-  if (work.rows == 0) return {work, nullptr, nullptr, {0, 0}, 0, false};
+  if (work.rows == 0) return {work, nullptr, nullptr, {0, 0}, false};
   const SequenceInfo& s = params.sequences[work.sequence];
   const RowPlace first = is_paged(params) ? RowPlace{0, 0} : RowPlace{work.sequence, s.key_begin};
   const auto start = [&](const Operand& operand) {
     return static_cast<const char*>(operand.data) + 2 * first.offset(operand.strides, work.kv_head);
   };
   const KeyRange wanted = s.broken ? KeyRange{0, 0} : keys_of(params, s, work);
-  return {work, start(params.key), start(params.value), wanted, 0, splits_weights(params, s, work)};
+  return {work, start(params.key), start(params.value), wanted, splits_weights(params, s, work)};
 }
 
 template <class Chosen> struct SharedPlan {
