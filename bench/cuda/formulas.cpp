@@ -67,9 +67,8 @@ struct TextMaterial {
   TextMaterial(const std::vector<std::int32_t>& ids, int length) {
     alibi_slopes(heads, slopes.data());
     const int side = (length + block - 1) / block;
-    for (int i = 0; i < side; ++i)
-      for (int j = 0; j < side; ++j)
-        blocks.push_back(i == j || (i * 7919 + j * 104729 + i * j * 31) % 4 == 0 ? 1 : 0);
+    std::mt19937 random(2026);
+    for (int i = 0; i < side * side; ++i) blocks.push_back(random() % 4 == 0 ? 1 : 0);
     // Draft i follows draft (i - 1) / 3: a ternary tree, each draft sees its ancestors.
     for (int i = 0; i < drafts * drafts; ++i) tree[i] = false;
     for (int i = 0; i < drafts; ++i)

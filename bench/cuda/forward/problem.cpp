@@ -166,8 +166,9 @@ void launch(const Kernel& kernel, const Bound& b) {
                 kernel.config.shared_bytes()},
                kernel.name.c_str(), b.params);
   if (b.params.shape.splits > 1)
-    cuda::launch({cuda::merge_function(), b.params.shape.items, 128}, "launching merge_parts",
-                 b.params);
+    cuda::launch(
+        {cuda::merge_function(), b.params.shape.items * b.params.shape.merge_blocks(), 128},
+        "launching merge_parts", b.params);
 }
 
 }  // namespace tilefold::bench::forward

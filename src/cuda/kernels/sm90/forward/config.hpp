@@ -39,11 +39,11 @@ struct ForwardConfig {
     return query_stages * consumers * query_bytes() + stages * (key_bytes() + value_bytes());
   }
 
-  /// Whether warpgroups pass by tiles that none of their rows sees, and start with half a tile
-  /// where they see no more. With three the outer ones see other tiles; two see almost the same,
-  /// and the questions cost more than they save (docs/kernels/forward_sm90.md).
+  /// Whether warpgroups pass by tiles that none of their rows sees, and under a range start with
+  /// half a tile where they see no more. With three the outer ones see other tiles; two see almost
+  /// the same, and the questions cost more than they save (docs/kernels/forward_sm90.md).
   TILEFOLD_HD constexpr bool passes_by() const {
-    return consumers == 3 && formula == Formula::range;
+    return consumers == 3 && formula != Formula::changed;
   }
   TILEFOLD_HD constexpr int narrow_keys() const { return (tile_keys / 2 + 15) / 16 * 16; }
 

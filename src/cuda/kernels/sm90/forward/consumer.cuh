@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/sm90/forward/epilogue.cuh"
 #include "cuda/kernels/sm90/forward/mask.cuh"
+#include "cuda/kernels/sm90/forward/slot_reader.cuh"
 #include "cuda/tile/ptx/address.cuh"
 #include "cuda/tile/ptx/barrier.cuh"
 #include "cuda/tile/ptx/wgmma.cuh"
@@ -35,6 +36,7 @@ template <class Chosen> class Consumer {
                                       int warpgroup)
       : params_(params),
         plan_(plan),
+        slots_(plan),
         warpgroup_(warpgroup),
         lane_(int(threadIdx.x % 32)),
         first_row_(warpgroup * config.warpgroup_rows + int(threadIdx.x / 32 % 4) * 16),
@@ -45,11 +47,11 @@ template <class Chosen> class Consumer {
   __device__ __forceinline__ void run() {
     if (takes_turns && warpgroup_ == config.consumers - 1)
       your_turn();  // the first is warpgroup 0's
-    const Slot<Chosen>* slot = &take();
+    const Slot<Chosen>* slot = &slots_.take();
     while (slot->assignment.work.rows != 0) {
       walk(slot);
       // A query tile that goes on in the next slot was walked to its end: this is another one.
-      const Slot<Chosen>& following = take();
+      const Slot<Chosen>& following = slots_.take();
       store(slot->assignment);
       release_slot();
       slot = &following;
@@ -60,16 +62,9 @@ template <class Chosen> class Consumer {
  private:
   // ---- who waits for whom
 
-  __device__ __forceinline__ const Slot<Chosen>& take() {
-    plan_.assignments().wait_full(taken_);
-    const Slot<Chosen>& slot = plan_.slot(taken_.stage);
-    taken_.advance();
-    return slot;
-  }
   __device__ __forceinline__ void release_slot() {
     __syncwarp();
-    if (lane_ == 0) plan_.assignments().release(released_);
-    released_.advance();
+    slots_.release(lane_ == 0);
   }
   /// The Q of the query tile before, or the output that stands in its place, has been read.
   __device__ __forceinline__ void release_former_query() {
@@ -172,17 +167,30 @@ template <class Chosen> class Consumer {
         partial_ = a.partial >> (__ffs(int(live)) - 1) & 1u;
         changed_step(*slot, a.last_tile - __ffs(int(live)), first);
       }
-      if (!goes_on()) break;
-      slot = &take_following();
+      if (!slot->assignment.more) break;
+      take_more(slot);
     }
     if (config.query_stages == 1) release_only_query();
     last_output();
   }
   /// The same of compiled formulas: runs of tiles that the mask cuts and runs of whole ones, each a
-  /// loop of its own, so that no branch stands between a tile's products.
+  /// loop of its own, so that no branch stands between a tile's products. Tiles before the first
+  /// and after the last that rows of this warpgroup see are passed by.
   __device__ __forceinline__ void walk_runs(const Slot<Chosen>*& slot) {
+    bool turn = false;  // the first tile has none, whether computed or passed by
     Runs runs = runs_of(*slot);
-    first_step(*slot, runs.next(), false);
+    const unsigned before =
+        config.passes_by() ? tiles_before(runs.live, slot->assignment.live) : 0u;
+#pragma unroll 1
+    for (unsigned tiles = before; tiles != 0; tiles &= tiles - 1, turn = true)
+      pass_by(slot->assignment, slot->assignment.last_tile - __ffs(int(tiles)), turn);
+    if (runs.live == 0) {  // no row sees anything, here or in a slot to come
+      start();
+      release_former_query();
+      if (config.query_stages == 1) release_only_query();
+      return;
+    }
+    first_step(*slot, runs.next(), false, turn);
     for (;;) {
       while (runs.live != 0) {
 #pragma unroll 1
@@ -190,20 +198,25 @@ template <class Chosen> class Consumer {
 #pragma unroll 1
         while (runs.is_whole()) step<false>(*slot, runs.next());
       }
-      if (!goes_on()) break;
-      slot = &take_following();
+      if (!slot->assignment.more) break;
+      take_more(slot);
       runs = runs_of(*slot);
     }
     if (config.query_stages == 1) release_only_query();
     last_output();
+    const unsigned after =
+        config.passes_by() ? tiles_after(own(*slot).live, slot->assignment.live) : 0u;
+#pragma unroll 1
+    for (unsigned tiles = after; tiles != 0; tiles &= tiles - 1)
+      pass_by(slot->assignment, slot->assignment.last_tile - __ffs(int(tiles)), true);
   }
-  __device__ __forceinline__ const Slot<Chosen>& take_following() {
-    const Slot<Chosen>& following = take();
+  /// The next slot of the same query tile.
+  __device__ __forceinline__ void take_more(const Slot<Chosen>*& slot) {
+    slot = &slots_.take();
     release_slot();
-    return following;
   }
 
-  /// The live tiles of a slot, from the last on.
+  /// This warpgroup's tiles of a slot, from the last on.
   struct Runs {
     unsigned live, cut;
     int last_tile;
@@ -216,8 +229,14 @@ template <class Chosen> class Consumer {
       return tile;
     }
   };
+  __device__ __forceinline__ OwnTiles own(const Slot<Chosen>& slot) const {
+    if constexpr (config.passes_by())
+      return slot.tiles[warpgroup_];
+    else
+      return {slot.assignment.live, slot.assignment.partial};
+  }
   __device__ __forceinline__ Runs runs_of(const Slot<Chosen>& slot) const {
-    return {slot.assignment.live, care_about(slot), slot.assignment.last_tile};
+    return {own(slot).live, care_about(slot), slot.assignment.last_tile};
   }
   /// Tiles of a slot that take the long way: cut by the mask or by the ends of the keys, which the
   /// outermost alone can be; all, where weights are exact.
@@ -225,13 +244,7 @@ template <class Chosen> class Consumer {
     const Assignment& a = slot.assignment;
     const KeyRange all = slot.all[warpgroup_];
     if (all.begin > a.first_tile * tile_keys) return ~0u;
-    return a.partial | (all.end < a.last_tile * tile_keys ? 1u : 0u);
-  }
-  /// Whether the next slot holds more of this query tile. The scout is never far behind.
-  __device__ __forceinline__ bool goes_on() const {
-    plan_.assignments().wait_full(taken_);
-    const Assignment& next = plan_.slot(taken_.stage).assignment;
-    return next.work.rows != 0 && next.continues;
+    return own(slot).partial | (all.end < a.last_tile * tile_keys ? 1u : 0u);
   }
 
   __device__ __forceinline__ void start() {
@@ -242,7 +255,9 @@ template <class Chosen> class Consumer {
   }
 
   /// The first tile: nothing to overlap with yet. `narrow`: its rows see the first half of it only.
-  __device__ __forceinline__ void first_step(const Slot<Chosen>& slot, int tile, bool narrow) {
+  /// `turn`: another tile was passed by before it.
+  __device__ __forceinline__ void first_step(const Slot<Chosen>& slot, int tile, bool narrow,
+                                             bool turn = false) {
     start();
     plan_.keys().wait_full(key_at_);
     if (config.passes_by() && narrow) {
@@ -250,14 +265,16 @@ template <class Chosen> class Consumer {
 #pragma unroll
       for (int i = config.narrow_keys() / 2; i < tile_keys / 2; ++i) scores_[i] = 0.0f;
     } else {
-      first_weights(slot, tile, scores_);
+      first_weights(slot, tile, scores_, turn);
     }
     pack_with_care(slot, tile);
   }
-  template <int count> __device__ __forceinline__ void first_weights(const Slot<Chosen>& slot,
-                                                                     int tile,
-                                                                     float (&scores)[count]) {
+  template <int count>
+  __device__ __forceinline__ void first_weights(const Slot<Chosen>& slot, int tile,
+                                                float (&scores)[count], bool turn = false) {
+    if (turn) my_turn();
     issue_scores(scores);
+    if (turn) your_turn();
     release_former_query();
     finish_scores<0>();
     apply_formula(slot, tile, scores);
@@ -425,7 +442,7 @@ template <class Chosen> class Consumer {
     const TileMask<Chosen> mask = tile_mask(slot, tile);
     if constexpr (compiled) {
       if constexpr (changes) mask.change(scores);
-      if (!mask_reads_memory || is_cut_by_mask(slot.assignment, tile)) mask.keep(scores);
+      if (!mask_reads_memory || is_cut_by_mask(slot, tile)) mask.keep(scores);
     } else if constexpr (changes) {
       mask.change(scores, partial_);
     }
@@ -435,8 +452,9 @@ template <class Chosen> class Consumer {
   /// running under the products (2 % of a causal mask's time at D = 64).
   static constexpr bool mask_reads_memory = reads_memory<Chosen>();
   /// Others take the long way for the ends of their keys or for exact weights.
-  static __device__ __forceinline__ bool is_cut_by_mask(const Assignment& a, int tile) {
-    return (a.partial >> (a.last_tile - 1 - tile) & 1u) != 0;
+  __device__ __forceinline__ bool is_cut_by_mask(const Slot<Chosen>& slot, int tile) const {
+    const int at = slot.assignment.last_tile - 1 - tile;
+    return (own(slot).partial >> at & 1u) != 0;
   }
   __device__ __forceinline__ TileMask<Chosen> tile_mask(const Slot<Chosen>& slot, int tile) const {
     return TileMask<Chosen>(params_, slot, first_row_, tile);
@@ -473,7 +491,7 @@ template <class Chosen> class Consumer {
   int warpgroup_, lane_;
   int first_row_;  // of this warp, in the tile
   float scale_, c_;
-  RingPosition<Plan::slots> taken_, released_;
+  SlotReader<Chosen> slots_;
   RingPosition<config.query_stages> query_at_;
   RingPosition<config.stages> key_at_, value_at_;
   bool partial_ = false;  // of the tile at hand, Formula::changed only

@@ -3,7 +3,7 @@
 // Grid: persistent, one block a multiprocessor; blocks take items of work until there are none.
 // Warpgroup 0: warp 0 loads (loader.cuh), warp 1 scouts (scout.cuh), warps 2 and 3 copy Q where TMA
 // cannot (query_rows.cuh); its registers go to the consumers. Warpgroups 1 and up compute 64 query
-// rows each (consumer.cuh). Pipeline: `stages` tiles of K and of V, `query_stages` of Q, 2
+// rows each (consumer.cuh). Pipeline: `stages` tiles of K and of V, `query_stages` of Q, 2 or 3
 // assignments.
 #pragma once
 

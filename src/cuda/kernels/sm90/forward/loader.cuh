@@ -2,7 +2,7 @@
 // them: K runs one tile ahead of V.
 #pragma once
 
-#include "cuda/kernels/sm90/forward/shared_plan.cuh"
+#include "cuda/kernels/sm90/forward/slot_reader.cuh"
 #include "cuda/tile/ptx/cp_async_bulk_tensor.cuh"
 #include "cuda/tile/ptx/createpolicy.cuh"
 
@@ -16,14 +16,12 @@ template <class Chosen> class Loader {
       : params_(params), plan_(plan) {}
 
   __device__ __forceinline__ void run() {
-    RingPosition<SharedPlan<Chosen>::slots> at;
+    SlotReader<Chosen> slots(plan_);
     for (;;) {
-      plan_.assignments().wait_full(at);
-      const Assignment& a = plan_.slot(at.stage).assignment;
-      if (a.work.rows == 0) break;
-      load_tiles(a);
-      plan_.assignments().release(at);
-      at.advance();
+      const Slot<Chosen>& slot = slots.take();
+      if (slot.assignment.work.rows == 0) break;
+      load_tiles(slot.assignment);
+      slots.release(true);
     }
   }
 

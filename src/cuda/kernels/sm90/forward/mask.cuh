@@ -41,7 +41,7 @@ template <class Chosen> class TileMask {
     if (tile_begin_ >= all.begin && tile_begin_ + config.tile_keys <= all.end) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const RowKeys keys = slot_.rows[row_ + 8 * r];
+      const RowKeys keys = keys_of_row(r);
       hide_outside(reinterpret_cast<float(&)[1][n / 4][4]>(s), r, first_key_, keys.begin, keys.end);
     }
   }
@@ -85,6 +85,16 @@ template <class Chosen> class TileMask {
   }
 
  private:
+  /// A compiled mask leaves the ends of the work's keys to hide, the same for all rows.
+  __device__ __forceinline__ RowKeys keys_of_row(int r) const {
+    if constexpr (config.formula != Formula::compiled) {
+      return slot_.rows[row_ + 8 * r];
+    } else {
+      const Assignment& a = slot_.assignment;
+      if (a.sequence.broken) return {end_of_all, 0};
+      return {a.work.first_key, a.work.last_key};
+    }
+  }
   __device__ __forceinline__ score::Place place() const {
     const Assignment& a = slot_.assignment;
     return place_of(params_, a.sequence, a.work.sequence, a.work.kv_head);

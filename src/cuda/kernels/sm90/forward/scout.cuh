@@ -3,7 +3,7 @@
 // consumers read it.
 #pragma once
 
-#include "cuda/kernels/sm90/forward/shared_plan.cuh"
+#include "cuda/kernels/sm90/forward/survey.cuh"
 
 namespace tilefold::cuda::sm90 {
 
@@ -70,10 +70,12 @@ template <class Chosen> class Scout {
   __device__ __forceinline__ void find_tiles(Assignment& a) const {
     constexpr int keys = config.tile_keys;
     const ForwardParams& p = params_.problem;
-    const KeyRange wanted = keys_of(p, a.sequence, a.work);
+    const KeyRange wanted = all_in_range() ? KeyRange{a.work.first_key, a.work.last_key}
+                                           : keys_of(p, a.sequence, a.work);
     a.first_tile = wanted.begin / keys;
     a.last_tile = score::larger((wanted.end + keys - 1) / keys, a.first_tile + 1);
-    KeyRange values = keys_of_sequence(p, a.sequence);
+    KeyRange values =
+        all_in_range() ? KeyRange{0, a.sequence.key_length} : keys_of_sequence(p, a.sequence);
     // Rows beyond a dense tensor's end are zeros already.
     if (a.sequence.key_length == params_.key_rows && values.end == a.sequence.key_length)
       values.end = end_of_all;
@@ -100,93 +102,79 @@ template <class Chosen> class Scout {
     __syncwarp();
   }
 
-  /// 32 key tiles at a time, one a lane. Chunks without a visible tile are not sent, but a query
-  /// tile is: with one key tile, hidden from every row.
+  /// Key tiles in chunks, from the last on, of formulas that the range does not tell of. The next
+  /// is looked for before one is sent, so that consumers know whether there is more. A query tile
+  /// that sees nothing is sent all the same, with one key tile, hidden from every row.
   __device__ __forceinline__ void post_in_chunks() {
     const int first = slot().assignment.first_tile;
-    int last = slot().assignment.last_tile, continues = 0;
+    Chunk now{};
+    now.begin = slot().assignment.last_tile;
+    bool continues = false;
+#pragma unroll 1
     for (;;) {
       Assignment& a = slot().assignment;
-      const int tile = last - 1 - lane_;
-      const score::Truth answer = tile >= first ? ask(a, tile) : score::Truth(score::Truth::none);
-      unsigned live = __ballot_sync(0xffffffffu, !answer.no());
-      const unsigned partial = __ballot_sync(0xffffffffu, !answer.yes());
-      const int begin = score::larger(first, last - 32);
-      if (begin == first && !continues && live == 0) live = 1;
-      if (live != 0) {
-        __syncwarp();  // all have read what is written now
-        if (lane_ == 0) {
-          a.first_tile = begin, a.last_tile = last;
-          a.live = live, a.partial = partial, a.continues = continues;
-        }
-        if constexpr (config.formula == Formula::compiled)
-          bound_values(a, last - 32 + __clz(int(live)));
+      Chunk after = Survey<Chosen>(params_, a).find(first, now.begin);
+      if (now.live != 0) {
+        describe(now, continues, after.live != 0);
         fill_rows();
         post();
-        continues = 1;
-        if (begin == first) return;
+        if (after.live == 0) return;
+        continues = true;
         open();
         copy(slot().assignment, a);  // nobody else writes slots: the one posted still holds it
+      } else if (after.live == 0) {
+        after = {first, first + 1, 1u, 1u, 0, 0u, 0u};
       }
-      if (begin == first) return;
-      last = begin;
+      now = after;
     }
   }
-  __device__ __forceinline__ score::Truth ask(const Assignment& a, int tile) const {
-    const int first = score::larger(tile * config.tile_keys, a.work.first_key);
-    const int last = score::smaller((tile + 1) * config.tile_keys, a.work.last_key);
-    if (first >= last) return score::Truth::none;
-    if constexpr (config.formula == Formula::compiled) {
-      return mask_answer(a, queries_of(a.sequence, a.work), first, last);
-    } else {
-      return tile_answer(params_.problem, a.sequence, a.work, first, last);
+  __device__ __forceinline__ void describe(const Chunk& c, bool continues, bool more) const {
+    Assignment& a = slot().assignment;
+    __syncwarp();  // all have read what is written now
+    if (lane_ == 0) {
+      a.first_tile = c.begin, a.last_tile = c.last;
+      a.live = c.live, a.partial = c.partial;
+      a.continues = continues, a.more = more;
+      if (config.formula == Formula::compiled)
+        a.values.begin = score::larger(a.values.begin, c.first_key);
     }
-  }
-
-  /// Keys before the first that the compiled mask may leave any query of the sequence: their V may
-  /// be anything. Where the host does not know it, the lowest tile of those sent is asked key by
-  /// key.
-  __device__ __forceinline__ void bound_values(Assignment& a, int tile) const {
-    int first = tile * config.tile_keys;
-    if (params_.first_keys != nullptr) {
-      first = params_.first_keys[a.work.sequence];
-    } else {
-      const QueryRange all{0, a.sequence.query_length - 1};
-      for (const int end = first + config.tile_keys; first < end;) {
-        const int key = first + lane_;
-        const unsigned seen = __ballot_sync(0xffffffffu, !mask_answer(a, all, key, key + 1).no());
-        first += seen == 0 ? 32 : __ffs(int(seen)) - 1;
-        if (seen != 0) break;
-      }
-      if (first == tile * config.tile_keys) return;
-    }
-    if (lane_ == 0) a.values.begin = score::larger(a.values.begin, first);
+    if (config.formula == Formula::compiled && config.passes_by() && lane_ < config.consumers)
+      slot().tiles[lane_] = own_tiles(c.live, c.seen, c.whole, continues, more);
     __syncwarp();
   }
-  /// What the compiled mask says of the queries against keys [first, last).
-  __device__ __forceinline__ score::Truth mask_answer(const Assignment& a, QueryRange queries,
-                                                      int first, int last) const {
+
+  /// Most compiled formulas say all by themselves: the range's 64-bit arithmetic, six times an
+  /// item, is what a short query tile would wait for.
+  __device__ __forceinline__ bool all_in_range() const {
+    const RangeMask& range = params_.problem.mask.range;
+    return config.formula == Formula::compiled && range.low == RangeMask::unbounded_low &&
+           range.high == RangeMask::unbounded_high;
+  }
+  __device__ __forceinline__ bool exact_weights(const Assignment& a, int warpgroup) const {
     const ForwardParams& p = params_.problem;
-    return params_.formula.mask.keep(positions_between(query_position(p, a.sequence, queries.first),
-                                                       query_position(p, a.sequence, queries.last)),
-                                     positions_between(key_position(p, a.sequence, first),
-                                                       key_position(p, a.sequence, last - 1)),
-                                     place_of(p, a.sequence, a.work.sequence, a.work.kv_head));
+    if (!all_in_range()) return splits_weights(p, a.sequence, rows_of<Chosen>(a.work, warpgroup));
+    return 1LL * a.sequence.query_length * p.value_dim < p.exact_below.outputs ||
+           a.sequence.key_length < p.exact_below.keys;
   }
 
-  /// The keys that each row sees, and those that all rows of a warpgroup see.
+  /// The keys that each row sees, and those that all rows of a warpgroup see. A compiled mask tells
+  /// itself which of the work's keys those are.
   __device__ __forceinline__ void fill_rows() const {
     Slot<Chosen>& to = slot();
     const Assignment& a = to.assignment;
+    constexpr bool compiled = config.formula == Formula::compiled;
     if (lane_ < config.consumers) {
-      to.splits_weights[lane_] = splits_weights(params_.problem, a.sequence, rows_of(a, lane_));
-      KeyRange all = keys_of_all(params_.problem, a.sequence, rows_of(a, lane_));
+      to.splits_weights[lane_] = exact_weights(a, lane_);
+      KeyRange all{a.work.first_key, a.work.last_key};
+      if constexpr (!compiled)
+        all = keys_of_all(params_.problem, a.sequence, rows_of<Chosen>(a.work, lane_));
       // No tile is whole: then each is cut at both ends.
       if (all.begin == all.end || a.sequence.broken || to.splits_weights[lane_])
         all = {a.work.last_key, a.work.first_key};
       to.all[lane_] = all;
     }
-    if constexpr (config.passes_by()) {
+    if constexpr (compiled) return;
+    if constexpr (config.passes_by() && !compiled) {
       __syncwarp();
       if (lane_ < config.consumers) to.own[lane_] = own_keys(a, lane_);
       __syncwarp();
@@ -200,20 +188,11 @@ template <class Chosen> class Scout {
                           query_of(p, a.sequence, a.work.kv_head, a.work.first_row + r).query);
       });
   }
-  /// A warpgroup's rows. One without any does as the last that has some: all must mend the same
-  /// tiles of V.
-  __device__ __forceinline__ ForwardWork rows_of(const Assignment& a, int warpgroup) const {
-    const int with_rows = (a.work.rows - 1) / config.warpgroup_rows;
-    const int first = score::smaller(warpgroup, with_rows) * config.warpgroup_rows;
-    ForwardWork part = a.work;
-    part.first_row += first;
-    part.rows = score::smaller(a.work.rows - first, config.warpgroup_rows);
-    return part;
-  }
   /// One tile where a warpgroup's rows see none.
   __device__ __forceinline__ OwnKeys own_keys(const Assignment& a, int warpgroup) const {
-    if (warpgroup * config.warpgroup_rows >= a.work.rows) return {a.first_tile, a.first_tile, 0};
-    const KeyRange wanted = keys_of(params_.problem, a.sequence, rows_of(a, warpgroup));
+    if (!has_rows<Chosen>(a.work, warpgroup)) return {a.first_tile, a.first_tile, 0};
+    const KeyRange wanted =
+        keys_of(params_.problem, a.sequence, rows_of<Chosen>(a.work, warpgroup));
     const OwnKeys own{
         score::larger(wanted.begin / config.tile_keys, a.first_tile),
         score::smaller((wanted.end + config.tile_keys - 1) / config.tile_keys, a.last_tile),

@@ -10,6 +10,7 @@
 
 #include "cuda/kernels/compiled_formula.cuh"
 #include "cuda/kernels/sm90/forward/config.hpp"
+#include "cuda/kernels/sm90/forward/own_tiles.hpp"
 #include "cuda/kernels/sm90/forward/params.hpp"
 #include "cuda/tile/ring.cuh"
 
@@ -36,8 +37,9 @@ struct Assignment {
   SequenceInfo sequence;
   int first_tile, last_tile;  // key tiles [first, last): never empty
   KeyRange values;  // keys whose V counts; rows of V outside are made zeros before they are used
-  unsigned live, partial;  // changed: bit i is tile last_tile - 1 - i; range: unused
-  int continues;           // changed: 1 where the tile before is the same query tile
+  // Formula::range uses none of these four.
+  unsigned live, partial;  // bit i is tile last_tile - 1 - i
+  int continues, more;     // 1 where the slot before, or after, holds tiles of this query tile too
   OutputPlace place;
 };
 
@@ -50,13 +52,18 @@ struct OwnKeys {
 };
 
 template <class Chosen> struct Slot {
+  static constexpr ForwardConfig config = Chosen::value;
+  static constexpr bool compiled = config.formula == Formula::compiled;
+
   Assignment assignment;
-  OwnKeys own[Chosen::value.passes_by() ? Chosen::value.consumers : 1];
+  OwnKeys own[config.passes_by() && !compiled ? config.consumers : 1];
+  OwnTiles tiles[config.passes_by() && compiled ? config.consumers : 1];
   /// Keys that every row of a warpgroup sees: their tiles need no masks. {last, first} of the work
   /// where there are none, or every tile takes the long way.
-  KeyRange all[Chosen::value.consumers];
-  int splits_weights[Chosen::value.consumers];  // 1: a warpgroup's are kept in two parts
-  RowKeys rows[Chosen::value.tile_rows()];
+  KeyRange all[config.consumers];
+  int splits_weights[config.consumers];  // 1: a warpgroup's are kept in two parts
+  /// A compiled mask tells itself what each row sees of the work's keys.
+  RowKeys rows[compiled ? 1 : config.tile_rows()];
 };
 
 template <class Chosen> struct SharedPlan {
