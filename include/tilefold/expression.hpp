@@ -87,6 +87,8 @@ class SideTensor {
 class Expression {
  public:
   Expression(int value);
+  /// Infinite, or within float32, in which masks and devices read it; throws
+  /// Error(invalid_argument) otherwise.
   Expression(double value);
   /// Of any integer that 32 bits hold; throws Error(invalid_argument) of others.
   template <std::integral Integer>

@@ -45,8 +45,12 @@ class Pair final : public CodeSource {
     std::string text = scoped("first", a) + scoped("second", b);
     text += "#line 1 \"joined\"\nusing Joined = ::tilefold::score::" + std::string(join_) + "<" +
             named("first", a) + ", " + named("second", b) + ">;\n";
-    return {text, "Joined", rounded_up(rounded_up(a.size, b.alignment) + b.size, alignment),
-            alignment, larger(a.query_block, b.query_block)};
+    return {text,
+            "Joined",
+            rounded_up(rounded_up(a.size, b.alignment) + b.size, alignment),
+            alignment,
+            larger(a.query_block, b.query_block),
+            a.operations + b.operations};
   }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     const std::size_t second_at = rounded_up(first_->code().size, second_->code().alignment);

@@ -34,6 +34,8 @@ struct FormulaCode {
   /// Queries of a block, where the formula reads q // n: tiles of whole blocks are cut less. 0
   /// where it does not.
   int query_block = 0;
+  /// Of a formula that expressions or a text build; 0: C++ text, whose length tells nothing.
+  int operations = 0;
 };
 
 /// Makes a device's copies of what a functor reads, and puts their addresses in its place; as

@@ -97,7 +97,7 @@ TEST(FormulaText, NumbersAreWhatTheySay) {
   }
   const std::pair<const char*, double> reals[] = {
       {"0.5", 0.5},     {".5", 0.5},        {"5.", 5.0},    {"1e3", 1000.0},
-      {"1E+3", 1000.0}, {"1.5e-3", 1.5e-3}, {"-2.5", -2.5}, {"1e308", 1e308}};
+      {"1E+3", 1000.0}, {"1.5e-3", 1.5e-3}, {"-2.5", -2.5}, {"3e38", 3e38}};
   for (const auto& [text, value] : reals) {
     EXPECT_EQ(node(text).op, score::Op::real) << text;
     EXPECT_EQ(node(text).real_value, value) << text;
@@ -161,6 +161,8 @@ TEST(FormulaText, TheMarkStandsUnderWhatIsWrong) {
       {"k < 1e+", "this is no number", 4},
       {"k < 0x1p3", "this is no number", 4},
       {"x < 1e999", "too large or too small for a real", 4},
+      {"x < 1e39", "beyond 3.4e38", 4},
+      {"x < -1e39", "beyond 3.4e38", 5},
       {"k < 2147483648", "integers of a formula have 32 bits", 4},
       {"k < -2147483649", "integers of a formula have 32 bits", 5},
       {"k < 99999999999999999999", "integers of a formula have 32 bits", 4},

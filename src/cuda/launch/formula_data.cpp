@@ -12,7 +12,8 @@ using MaskKind = score::MaskDescription::Kind;
 
 constexpr const char* needs_compilation =
     " is code: a CUDA kernel runs it that is compiled for its type, ahead of time by "
-    "tilefold/cuda/instantiate.cuh, or at run time from its text; the CPU backend runs it";
+    "tilefold/cuda/instantiate.cuh, or at run time from its text, or one that interprets it where "
+    "expressions or a text build it (family any); the CPU backend runs it too";
 
 /// The range of a causal mask, a window, or a conjunction of them; nothing for other masks.
 std::optional<RangeMask> range_of(const score::MaskNode& mask) {

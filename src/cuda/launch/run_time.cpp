@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cuda/launch/compiled.hpp"
+#include "cuda/launch/interpreted.hpp"
 #include "cuda/runtime/device.hpp"
 #include "tilefold/error.hpp"
 
@@ -48,6 +49,22 @@ std::string no_text(const char* argument, const std::string& formula) {
                      argument, formula);
 }
 
+/// Above it a compilation takes half a minute and more, and its kernel spills tens of kilobytes a
+/// thread (150 to 180 operations: 30 to 90 s, 50 to 117 KB).
+constexpr int most_operations = 100;
+
+std::optional<std::string> size_refusal(const core::Geometry& geometry, const Problem& problem) {
+  const Options& o = problem.options;
+  const int operations = score::code_of(o.mask.node())->code().operations +
+                         score::code_of(o.score.node())->code().operations;
+  if (operations <= most_operations || interpreter_refusal(geometry, problem)) return std::nullopt;
+  return fmt::format(
+      "the formula has {} operations: above {} NVRTC takes half a minute and more for a kernel "
+      "that "
+      "spills its registers, and the formula is interpreted",
+      operations, most_operations);
+}
+
 }  // namespace
 
 std::optional<std::string> run_time_refusal(const core::Geometry& geometry,
@@ -58,6 +75,7 @@ std::optional<std::string> run_time_refusal(const core::Geometry& geometry,
   if (score::code_of(o.mask.node()) == nullptr) return no_text("options.mask", o.mask.text());
   if (score::code_of(o.score.node()) == nullptr) return no_text("options.score", o.score.text());
   if (auto reason = beside_refusal(geometry, problem, o.score.node() != nullptr)) return reason;
+  if (auto reason = size_refusal(geometry, problem)) return reason;
   if (!jit::nvrtc().found()) return jit::nvrtc().absence();
   return std::nullopt;
 }

@@ -296,6 +296,7 @@ FormulaCode code_of_program(const ScoreProgram& program, Purpose purpose) {
   Writer writer(program, purpose);
   code.definitions = writer.functor();
   code.query_block = writer.query_block();
+  for (const ProgramNode& node : program.nodes) code.operations += node.operands > 0;
   code.type = "Formula";
   code.alignment = tensors > 0 ? alignof(SideArray<int>) : scalars > 0 ? alignof(int) : 1;
   const std::size_t bytes = tensors * sizeof(SideArray<int>) + scalars * sizeof(int);

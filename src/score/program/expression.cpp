@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "score/program/program.hpp"
 #include "tilefold/error.hpp"
@@ -200,6 +201,8 @@ Expression::Expression(int value)
 Expression::Expression(double value)
     : Expression(score::leaf({.op = Op::real, .kind = Kind::real, .real_value = value})) {
   if (std::isnan(value)) score::refuse("a constant of a formula is NaN");
+  if (std::isfinite(value) && std::fabs(value) > double(std::numeric_limits<float>::max()))
+    score::refuse("a constant of a formula is beyond 3.4e38, the largest real of 32 bits");
 }
 int Expression::held(bool fits, int value) {
   if (!fits) score::refuse("a constant of a formula is an integer that 32 bits do not hold");

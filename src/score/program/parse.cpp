@@ -259,7 +259,7 @@ Expression Parser::number(Sign sign) {
   if (hex || as_real.ptr != last) refuse_at(text_, token.at, "this is no number");
   if (as_real.ec != std::errc())
     refuse_at(text_, token.at, "this number is too large or too small for a real of 64 bits");
-  return Expression(negative ? -real : real);
+  return at(token.at, [&] { return Expression(negative ? -real : real); });
 }
 
 std::vector<Expression> Parser::list(std::string_view close) {

@@ -141,6 +141,19 @@ TEST_F(TextFormulas, BuiltInsNeedNoCompilation) {
                     Not(HasSubstr("compiled   "))));
 }
 
+TEST_F(TextFormulas, LargeOnesAreInterpreted) {
+  using namespace symbols;
+  const auto terms = [](int count) {
+    Expression keep = k <= q + off;
+    for (int i = 0; i < count; ++i) keep = keep && (k + i) % (i + 7) != 3;
+    return mask(keep);
+  };
+  const Plan large = plan(described(terms(40)));
+  EXPECT_THAT(large.kernel(), HasSubstr("interpreted"));
+  EXPECT_THAT(large.explain(), HasSubstr("operations: above 100 NVRTC takes"));
+  EXPECT_THAT(plan(described(terms(4))).kernel(), HasSubstr("nvrtc"));
+}
+
 TEST_F(TextFormulas, OthersAreRefusedWithAReason) {
   const Mask lambda = mask([](auto q, auto k, auto) { return k <= q; });
   EXPECT_THAT(refusal_of(described(dilated(3) && lambda)),
