@@ -240,6 +240,7 @@ class Attend {
                         {"out_eager_error", c.out_eager_error},
                         {"lse_error", c.lse_error},
                         {"lse_eager_error", c.lse_eager_error},
+                        {"not_finite", c.not_finite},
                         {"part_of_allowed", c.worst_ratio},
                         {"within", c.within()}};
     if (a_.json) return c.within();
@@ -248,6 +249,9 @@ class Attend {
                c.out_error, name(problem_.tensors.query.dtype()), c.out_eager_error);
     fmt::print("  lse         {:.3e} largest difference; eager attention: {:.3e}\n", c.lse_error,
                c.lse_eager_error);
+    if (c.not_finite > 0)
+      fmt::print("  not finite  {} outputs, in float64 too: an input holds NaN or infinity\n",
+                 c.not_finite);
     fmt::print("  {}: {:.3f} of what the accuracy rule allows\n",
                c.within() ? "within the rule" : "BREACH", c.worst_ratio);
     return c.within();

@@ -15,11 +15,13 @@ namespace {
 // Largest differences of one sequence and head.
 struct Errors {
   double ours = 0, eager = 0, size = 0;
+  std::int64_t not_finite = 0;
   void add(double got, double eager_got, double want) {
     if (!std::isfinite(want)) {
       // -inf is an empty row's lse; other non-finite numbers may be of any kind.
       const bool same = std::isinf(want) && want < 0 ? got == want : !std::isfinite(got);
       if (!same) ours = std::numeric_limits<double>::infinity();
+      ++not_finite;
       return;
     }
     const double difference = std::abs(got - want);
@@ -127,6 +129,7 @@ class Check {
     for (const Errors& e : out_) {
       check.out_error = std::max(check.out_error, e.ours);
       check.out_eager_error = std::max(check.out_eager_error, e.eager);
+      check.not_finite += e.not_finite;
       check.worst_ratio = std::max(check.worst_ratio, e.ratio(factor, epsilon));
     }
     for (const Errors& e : lse_) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <limits>
 #include <list>
 #include <nlohmann/json.hpp>
 
@@ -260,6 +261,17 @@ TEST_F(AttendTest, EmptyTensorsGiveEmptyRows) {
   problem_.tensors.value = drawn("v.npy", DType::f32, {2, 0, 2, 16});
   expect_same({"--check"});
   for (const unsigned char byte : packed_bytes(problem_.tensors.out)) ASSERT_EQ(byte, 0);
+}
+
+TEST_F(AttendTest, CheckCountsOutputsThatAreNotFinite) {
+  const OutputView value = allocate(DType::f32, {2, 7, 2, 16});
+  for (std::int64_t i = 0; i < value.element_count(); ++i) store(value, i, 0.5);
+  store(value, 3, std::numeric_limits<double>::quiet_NaN());  // key 0 of sequence 0, head 0
+  files::write_tensor(path("v.npy"), value);
+  const ToolRun run = tool(command({"--check"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  // One column of 5 queries and the 2 query heads that read the head.
+  EXPECT_THAT(run.out, ::testing::HasSubstr("not finite  10 outputs, in float64 too"));
 }
 
 TEST_F(AttendTest, JsonHoldsPlanCheckAndComparison) {

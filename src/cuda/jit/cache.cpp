@@ -69,6 +69,7 @@ KernelCache::Kernel KernelCache::bring(const std::string& key,
   const std::lock_guard lock(mutex_);
   ++statistics_.compiled;
   statistics_.write_failures += stored ? 0 : 1;
+  if (!stored) origin = Origin::unstored;
   return kernel;
 }
 

@@ -15,7 +15,12 @@
 
 namespace tilefold::cuda::jit {
 
-enum class Origin { compiled, memory, disk };
+enum class Origin {
+  compiled,
+  unstored,  ///< compiled, and the next process will again: the disk cache could not be written
+  memory,
+  disk
+};
 
 /// `write_failures`: kernels that could not be left on the disk, each compiled again by the next
 /// process.

@@ -119,13 +119,25 @@ std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const Side
   return bytes;
 }
 
+namespace {
+
+std::string unstored() {
+  const std::string& folder = jit::KernelCache::of_process().disk().settings().directory;
+  return fmt::format("; not kept for the next process: {} (TILEFOLD_CACHE_DIR names a folder)",
+                     folder.empty() ? "there is no folder for it" : folder + " cannot be written");
+}
+
+}  // namespace
+
 std::string origin_of(const RunTimeKernel& kernel) {
   const jit::JitForward& code = kernel.code;
   std::string text;
   switch (code.origin) {
     case jit::Origin::compiled:
+    case jit::Origin::unstored:
       text = fmt::format("compiled at run time by NVRTC {}, {:.1f} s", jit::nvrtc().version(),
                          code.seconds);
+      if (code.origin == jit::Origin::unstored) text += unstored();
       break;
     case jit::Origin::memory: text = "compiled earlier by this process"; break;
     case jit::Origin::disk:

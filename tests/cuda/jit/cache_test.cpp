@@ -216,13 +216,13 @@ TEST(KernelCache, PassesOverADirectoryThatCannotBeWritten) {
   for (const std::string& directory :
        {folder.inner("file"), folder.inner("file/below"), std::string("/proc/none/tilefold")}) {
     KernelCache cache(in(directory));
-    EXPECT_EQ(origin_in(cache, "a"), Origin::compiled);
+    EXPECT_EQ(origin_in(cache, "a"), Origin::unstored);
     EXPECT_EQ(origin_in(cache, "a"), Origin::memory);
     EXPECT_EQ(cache.statistics(), (CacheStatistics{1, 1, 0, 1})) << directory;
     EXPECT_EQ(cache.disk().contents().entries, 0u);
   }
   KernelCache nowhere({"", "HOME is not set", 64 * megabyte});
-  EXPECT_EQ(origin_in(nowhere, "a"), Origin::compiled);
+  EXPECT_EQ(origin_in(nowhere, "a"), Origin::unstored);
   EXPECT_EQ(nowhere.statistics(), (CacheStatistics{1, 0, 0, 1}));
 }
 
