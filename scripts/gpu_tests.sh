@@ -186,20 +186,21 @@ soak_chunk() {
   rm -f "$file"
 }
 
-# Pairs of chunks: 4000 small problems of each family, then 1000 of up to eight times the work.
+# Pairs of chunks, one of each family: three times 4000 small problems, then 1000 of up to eight times
+# the work, which take as long.
 run_soak() {
-  local begin=$SECONDS seed=$soak_seed small=yes size work bad=0 passed=0 file
+  local begin=$SECONDS seed=$soak_seed pair=0 size work bad=0 passed=0 file
   file=$(mktemp)
   while ((SECONDS - begin < soak)); do
     size=4000 work=3e6
-    [[ $small == yes ]] || size=1000 work=2.4e7
+    ((pair % 4 == 3)) && size=1000 work=2.4e7
     for family in "${families[@]}"; do
       ((SECONDS - begin < soak)) || break
       soak_chunk "$family" "$seed" "$size" "$work" || bad=$((bad + 1))
       [[ ! $counts =~ ^([0-9]+)\ passed ]] || passed=$((passed + BASH_REMATCH[1]))
       seed=$((seed + size))
     done
-    [[ $small == yes ]] && small=no || small=yes
+    pair=$((pair + 1))
   done
   echo "$passed passed, $bad chunks failed; seeds from $soak_seed to $((seed - 1))" >"$file"
   row "soak" "$( ((bad)) && echo FAILED || echo passed)" $((SECONDS - begin)) "$file"

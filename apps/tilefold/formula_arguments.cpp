@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -48,14 +49,30 @@ template <class T> std::optional<T> number(const std::string& text) {
   return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
 }
 
+/// As formulas write it, and with a sign.
+std::optional<int> integer_of(const std::string& text) {
+  const bool minus = text.rfind("-0x", 0) == 0 || text.rfind("-0X", 0) == 0;
+  if (!minus && text.rfind("0x", 0) != 0 && text.rfind("0X", 0) != 0) return number<int>(text);
+  long long value = 0;
+  const char *const first = text.data() + (minus ? 3 : 2), *const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(first, end, value, 16);
+  if (minus) value = -value;
+  const bool fits = value >= std::numeric_limits<int>::min() &&
+                    value <= std::numeric_limits<int>::max() && *first != '-';
+  return error == std::errc{} && rest == end && fits ? std::optional(int(value)) : std::nullopt;
+}
+
 Scalar scalar(const NamedText& given) {
-  const bool is_real = given.text.find_first_of(".eE") != std::string::npos;
+  const std::optional<int> integer = integer_of(given.text);
+  const bool infinite = given.text == "inf" || given.text == "-inf";
+  const bool is_real =
+      infinite || (!integer && given.text.find_first_of(".eE") != std::string::npos);
   const auto real = number<double>(given.text);
-  const auto integer = number<int>(given.text);
   if (is_real ? !real : !integer)
-    throw UsageError(fmt::format(
-        "--scalar {} is '{}': it must be an integer of 32 bits, or a real with a point or exponent",
-        given.name, given.text));
+    throw UsageError(
+        fmt::format("--scalar {} is '{}': it must be an integer of 32 bits, a real with a point or "
+                    "exponent, inf or -inf",
+                    given.name, given.text));
   return is_real ? Scalar(given.name, *real) : Scalar(given.name, *integer);
 }
 

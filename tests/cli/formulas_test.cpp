@@ -74,6 +74,10 @@ TEST_F(FormulasTest, MasksAreTheBuiltIns) {
   expect_same({"--mask", "k <= q + off"}, {"--causal"});
   expect_same({"--mask", "-40 <= k - (q + off) <= 7"}, {"--window", "40,7"});
   expect_same({"--mask", "q + off - k <= reach", "--scalar", "reach=40"}, {"--window", "40"});
+  expect_same({"--mask", "q + off - k <= reach", "--scalar", "reach=0x28"}, {"--window", "40"});
+  expect_same({"--mask", "k - q - off <= -reach", "--scalar", "reach=-0X0"}, {"--causal"});
+  expect_same({"--mask", "real(k) < limit and k <= q + off", "--scalar", "limit=inf"},
+              {"--causal"});
   expect_same({"--mask", "doc[q + off] == doc[k]", "--tensor", "doc=ids.npy"},
               {"--documents", "ids.npy"});
   expect_same({"--mask", "k <= q + off or k < first[batch]", "--tensor", "first=first.npy"},
@@ -174,7 +178,10 @@ TEST_F(FormulasTest, WrongNamesAndValues) {
   scalar("w", "--scalar is 'w': it must be NAME=VALUE");
   scalar("w=", "--scalar is 'w=': it must be NAME=VALUE");
   scalar("=3", "--scalar is '=3': it must be NAME=VALUE");
-  scalar("w=three", "--scalar w is 'three': it must be an integer of 32 bits, or a real");
+  scalar("w=three", "--scalar w is 'three': it must be an integer of 32 bits, a real");
+  scalar("w=0x", "--scalar w is '0x': it must be an integer");
+  scalar("w=0x-1", "--scalar w is '0x-1': it must be an integer");
+  scalar("w=0x80000000", "--scalar w is '0x80000000': it must be an integer");
   scalar("w=99999999999", "--scalar w is '99999999999': it must be an integer of 32 bits");
   scalar("w=200000000", "scalar w is 200000000: integers of a formula lie within");
   scalar("2w=3", "the name of a scalar is '2w'");
