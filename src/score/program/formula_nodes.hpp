@@ -1,11 +1,26 @@
 // Programs as the masks and score changes of a problem.
 #pragma once
 
+#include <mutex>
+
 #include "score/program/code.hpp"
 #include "score/program/range_of.hpp"
 #include "tilefold/formula.hpp"
 
 namespace tilefold::score {
+
+/// A program's code, written when it is first asked for: a plan asks once a kernel.
+class WrittenCode {
+ public:
+  const FormulaCode& of(const ScoreProgram& program, Purpose purpose) const {
+    std::call_once(written_, [&] { code_ = code_of_program(program, purpose); });
+    return code_;
+  }
+
+ private:
+  mutable std::once_flag written_;
+  mutable FormulaCode code_;
+};
 
 class ProgramMask final : public MaskNode, public CodeSource {
  public:
@@ -22,7 +37,7 @@ class ProgramMask final : public MaskNode, public CodeSource {
   void name_blunt_terms(const TilePositions& tile, const NameTerm& name) const override;
   unsigned revision() const override { return program_.program().revision(); }
   const TensorView* device_tensor() const override { return program_.program().device_tensor(); }
-  FormulaCode code() const override { return code_of_program(program_.program(), Purpose::mask); }
+  FormulaCode code() const override { return code_.of(program_.program(), Purpose::mask); }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     write_program_arguments(program_, bytes, tensors);
   }
@@ -31,6 +46,7 @@ class ProgramMask final : public MaskNode, public CodeSource {
  private:
   BoundProgram program_;
   MaskDescription description_;
+  WrittenCode code_;
 };
 
 class ProgramChange final : public ScoreNode, public CodeSource {
@@ -45,7 +61,7 @@ class ProgramChange final : public ScoreNode, public CodeSource {
   unsigned revision() const override { return program_.program().revision(); }
   const TensorView* device_tensor() const override { return program_.program().device_tensor(); }
   FormulaCode code() const override {
-    return code_of_program(program_.program(), Purpose::score_change);
+    return code_.of(program_.program(), Purpose::score_change);
   }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     write_program_arguments(program_, bytes, tensors);
@@ -54,6 +70,7 @@ class ProgramChange final : public ScoreNode, public CodeSource {
 
  private:
   BoundProgram program_;
+  WrittenCode code_;
 };
 
 }  // namespace tilefold::score
