@@ -179,6 +179,7 @@ TEST(FormulaText, TheMarkStandsUnderWhatIsWrong) {
       {"k < 1 == 3 < 4", "nothing was refused", -1},
       {"q // 0", "division by zero: the right side of '//' is 0", 2},
       {"s / 0.0", "division by zero: the right side of '/' is 0", 2},
+      {"s / 0", "division by zero: the right side of '/' is 0", 2},
       {"doc[q, k]", "side tensor doc is read at 2 indices", 0},
       {"doc[]", "side tensor doc is read at 0 indices", 0},
       {"k < 3 and doc[x] == 1", "an index of side tensor doc must be an integer: x is a real", 10},

@@ -111,7 +111,8 @@ Kind fit(Op op, std::vector<Expression>& operands) {
 }
 
 void refuse_zero_divisor(Op op, const Expression& divisor) {
-  const Node& node = *divisor.node();
+  const Node& given = *divisor.node();
+  const Node& node = given.op == Op::real_of ? *given.operands[0].node() : given;  // as in s / 0
   const bool zero = (node.op == Op::integer && node.integer == 0) ||
                     (node.op == Op::real && node.real_value == 0);
   if (zero && (op == Op::floor_divide || op == Op::modulo || op == Op::divide))
