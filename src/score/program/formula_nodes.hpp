@@ -60,9 +60,7 @@ class ProgramChange final : public ScoreNode, public CodeSource {
   void require_fit(const Extent& extent) const override;
   unsigned revision() const override { return program_.program().revision(); }
   const TensorView* device_tensor() const override { return program_.program().device_tensor(); }
-  FormulaCode code() const override {
-    return code_.of(program_.program(), Purpose::score_change);
-  }
+  FormulaCode code() const override { return code_.of(program_.program(), Purpose::score_change); }
   void write_arguments(void* bytes, const DeviceCopies& tensors) const override {
     write_program_arguments(program_, bytes, tensors);
   }
