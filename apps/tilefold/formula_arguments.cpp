@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "command.hpp"
 #include "problem_arguments.hpp"
@@ -41,25 +41,22 @@ template <class Make> auto made(const char* option, const Make& make) {
   }
 }
 
-/// The whole text as a T.
-template <class T> std::optional<T> number(const std::string& text) {
-  T value{};
+/// The whole text as a real.
+std::optional<double> real_of(std::string_view text) {
+  double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
 }
 
-/// As formulas write it, and with a sign.
-std::optional<int> integer_of(const std::string& text) {
-  const bool minus = text.rfind("-0x", 0) == 0 || text.rfind("-0X", 0) == 0;
-  if (!minus && text.rfind("0x", 0) != 0 && text.rfind("0X", 0) != 0) return number<int>(text);
-  long long value = 0;
-  const char *const first = text.data() + (minus ? 3 : 2), *const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(first, end, value, 16);
-  if (minus) value = -value;
-  const bool fits = value >= std::numeric_limits<int>::min() &&
-                    value <= std::numeric_limits<int>::max() && *first != '-';
-  return error == std::errc{} && rest == end && fits ? std::optional(int(value)) : std::nullopt;
+/// As formulas write it, and with a sign; none where 32 bits do not hold it.
+std::optional<int> integer_of(std::string_view text) {
+  const bool minus = text.substr(0, 1) == "-";
+  const std::optional<long long> size = score::whole_number(text.substr(minus ? 1 : 0));
+  if (!size) return std::nullopt;
+  const long long value = minus ? -*size : *size;
+  const int narrow = int(value);
+  return narrow == value ? std::optional(narrow) : std::nullopt;
 }
 
 Scalar scalar(const NamedText& given) {
@@ -67,7 +64,7 @@ Scalar scalar(const NamedText& given) {
   const bool infinite = given.text == "inf" || given.text == "-inf";
   const bool is_real =
       infinite || (!integer && given.text.find_first_of(".eE") != std::string::npos);
-  const auto real = number<double>(given.text);
+  const std::optional<double> real = real_of(given.text);
   if (is_real ? !real : !integer)
     throw UsageError(
         fmt::format("--scalar {} is '{}': it must be an integer of 32 bits, a real with a point or "

@@ -49,6 +49,13 @@ std::string no_text(const char* argument, const std::string& formula) {
                      argument, formula);
 }
 
+/// Of a kernel that was compiled and is not in the disk cache.
+std::string unstored() {
+  const std::string& folder = jit::KernelCache::of_process().disk().settings().directory;
+  return fmt::format("; not kept for the next process: {} (TILEFOLD_CACHE_DIR names a folder)",
+                     folder.empty() ? "there is no folder for it" : folder + " cannot be written");
+}
+
 /// Above it a compilation takes half a minute and more, and its kernel spills tens of kilobytes a
 /// thread (150 to 180 operations: 30 to 90 s, 50 to 117 KB).
 constexpr int most_operations = 100;
@@ -60,8 +67,7 @@ std::optional<std::string> size_refusal(const core::Geometry& geometry, const Pr
   if (operations <= most_operations || interpreter_refusal(geometry, problem)) return std::nullopt;
   return fmt::format(
       "the formula has {} operations: above {} NVRTC takes half a minute and more for a kernel "
-      "that "
-      "spills its registers, and the formula is interpreted",
+      "that spills its registers, and the formula is interpreted",
       operations, most_operations);
 }
 
@@ -118,16 +124,6 @@ std::vector<unsigned char> formula_image(const RunTimeKernel& kernel, const Side
   kernel.change->write_arguments(bytes.data() + kernel.code.change_at, copies);
   return bytes;
 }
-
-namespace {
-
-std::string unstored() {
-  const std::string& folder = jit::KernelCache::of_process().disk().settings().directory;
-  return fmt::format("; not kept for the next process: {} (TILEFOLD_CACHE_DIR names a folder)",
-                     folder.empty() ? "there is no folder for it" : folder + " cannot be written");
-}
-
-}  // namespace
 
 std::string origin_of(const RunTimeKernel& kernel) {
   const jit::JitForward& code = kernel.code;

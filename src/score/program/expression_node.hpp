@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ Expression apply(Op op, std::vector<Expression> operands);
 
 /// Whether a text that holds this name means a symbol or a word of the language by it.
 bool is_reserved(std::string_view name);
+
+/// The number without a sign that the whole text is, decimal or hexadecimal behind 0x; 2^40 where
+/// it has more digits than 64 bits. None of other texts.
+std::optional<long long> whole_number(std::string_view text);
 
 /// The text as far as a message shows it.
 std::string shown(const Expression& expression);

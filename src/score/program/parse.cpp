@@ -243,20 +243,16 @@ Expression Parser::unary() {
 Expression Parser::number(Sign sign) {
   const Token token = tokens_[next_++];
   const bool negative = sign == Sign::minus;
-  const char *first = token.text.data(), *last = first + token.text.size();
-  const bool hex = token.text.size() > 2 && first[0] == '0' && (first[1] == 'x' || first[1] == 'X');
-  long long whole = 0;
-  const auto as_whole = std::from_chars(hex ? first + 2 : first, last, whole, hex ? 16 : 10);
-  if (as_whole.ptr == last && as_whole.ec != std::errc()) whole = 1LL << 40;  // too many digits
-  if (as_whole.ptr == last) {
-    if (negative) whole = -whole;
+  if (const std::optional<long long> size = whole_number(token.text)) {
+    const long long whole = negative ? -*size : *size;
     if (whole < -2147483647LL - 1 || whole > 2147483647LL)
       refuse_at(text_, token.at, "integers of a formula have 32 bits");
     return Expression(int(whole));
   }
+  const char *first = token.text.data(), *last = first + token.text.size();
   double real = 0;
   const auto as_real = std::from_chars(first, last, real);
-  if (hex || as_real.ptr != last) refuse_at(text_, token.at, "this is no number");
+  if (as_real.ptr != last) refuse_at(text_, token.at, "this is no number");
   if (as_real.ec != std::errc())
     refuse_at(text_, token.at, "this number is too large or too small for a real of 64 bits");
   return at(token.at, [&] { return Expression(negative ? -real : real); });
@@ -384,6 +380,17 @@ void require_distinct(const Names& names) {
 }
 
 }  // namespace
+
+std::optional<long long> whole_number(std::string_view text) {
+  if (text.empty() || !is_digit(text[0])) return std::nullopt;
+  const bool hex = text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+  const char *const first = text.data() + (hex ? 2 : 0), *const last = text.data() + text.size();
+  if (*first == '-') return std::nullopt;
+  long long whole = 0;
+  const auto [rest, error] = std::from_chars(first, last, whole, hex ? 16 : 10);
+  if (rest != last) return std::nullopt;
+  return error == std::errc() ? whole : 1LL << 40;
+}
 
 bool is_reserved(std::string_view name) {
   for (const std::string_view word : reserved_words)
