@@ -29,6 +29,7 @@ constexpr float log2_e = 1.44269504f;
 enum class Renewed {
   before_each_tile,      // from the sum so far
   after_a_move,          // from the sum that includes the tile that moved it
+  by_lane,               // before each tile, for each of the 4 lanes that share a row: from its sum
   when_a_block_settles,  // any of its rows passed: from the sum, rescaled if this row moved
   before_rescaling,      // the same, but from the sum before: a mistake
 };
@@ -44,7 +45,7 @@ struct Rule {
 constexpr Rule of_kernels[] = {
     {"sm80", 1.0f / 16, 8, Renewed::before_each_tile},  // tile/online_softmax.cuh, settle()
     {"sm80 columns", 1.0f / 16, 8, Renewed::when_a_block_settles},   // columns_compute.cuh
-    {"sm90", 1.0f / 16, 8, Renewed::after_a_move},                   // softmax.cuh, renew_slack()
+    {"sm90", 1.0f / 4, 8, Renewed::by_lane},                         // softmax.cuh, raise()
     {"cpu bf16", 1.0f / 16, 8 * log2_e, Renewed::before_each_tile},  // bf16_tile.hpp, outgrown()
 };
 constexpr Rule whatever_its_share{"8, any share", 1e30f, 8, Renewed::after_a_move};
@@ -71,14 +72,12 @@ class Block {
 
   /// Scores of one tile, `stride` apart from row to row, and its values [key][column].
   void fold(const float* scores, int stride, const float* values, int keys) {
-    std::vector<float> tops;
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      const float* first = scores + r * std::size_t(stride);
-      tops.push_back(*std::max_element(first, first + keys));
-    }
+    std::vector<Tops> tops;
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      tops.push_back(tops_of(scores + r * std::size_t(stride), keys));
     bool settles = false;
     for (std::size_t r = 0; r < rows_.size(); ++r)
-      settles |= tops[r] - rows_[r].top > rows_[r].slack;
+      settles |= tops[r].row - rows_[r].top > rows_[r].slack;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       const bool moved = raise(rows_[r], tops[r], settles);
       weigh(rows_[r], scores + r * std::size_t(stride), values, keys);
@@ -95,21 +94,45 @@ class Block {
  private:
   struct Row {
     float top = -INFINITY, sum = 0, slack = 0;
+    std::array<float, 4> lane_sums{};
     std::vector<float> output;
   };
+  /// Largest scores of a tile: of the row, and of the keys that each lane of a quad holds.
+  struct Tops {
+    float row = -INFINITY;
+    std::array<float, 4> lanes{-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  };
+  static std::size_t lane_of(int key) { return std::size_t(key / 2 % 4); }
+  static Tops tops_of(const float* scores, int keys) {
+    Tops tops;
+    for (int k = 0; k < keys; ++k) {
+      tops.row = std::max(tops.row, scores[k]);
+      tops.lanes[lane_of(k)] = std::max(tops.lanes[lane_of(k)], scores[k]);
+    }
+    return tops;
+  }
+
+  bool passes(const Row& row, const Tops& tops) const {
+    if (rule_.renewed != Renewed::by_lane) return tops.row - row.top > row.slack;
+    bool any = false;
+    for (std::size_t i = 0; i < 4; ++i)
+      any |= tops.lanes[i] - row.top > rule_.slack(row.lane_sums[i]);
+    return any;
+  }
 
   /// Whether the row's maximum moved to that of the tile.
-  bool raise(Row& row, float tile_top, bool settles) {
+  bool raise(Row& row, const Tops& tops, bool settles) {
     const bool shared = rule_.renewed == Renewed::when_a_block_settles ||
                         rule_.renewed == Renewed::before_rescaling;
     if (shared && !settles) return false;
     if (shared || rule_.renewed == Renewed::before_each_tile) row.slack = rule_.slack(row.sum);
-    const bool moved = tile_top - row.top > row.slack;
+    const bool moved = passes(row, tops);
     if (moved) {
-      const float factor = std::exp2(row.top - tile_top);
+      const float factor = std::exp2(row.top - tops.row);
       moves_ += row.top != -INFINITY;
-      row.top = tile_top;
+      row.top = tops.row;
       row.sum *= factor;
+      for (float& sum : row.lane_sums) sum *= factor;
       for (float& o : row.output) o *= factor;
     }
     if (rule_.renewed == Renewed::when_a_block_settles) row.slack = rule_.slack(row.sum);
@@ -119,6 +142,7 @@ class Block {
     for (int k = 0; k < keys; ++k) {
       const float weight = std::exp2(scores[k] - row.top), rounded = round_(weight);
       row.sum += weight;
+      row.lane_sums[lane_of(k)] += weight;
       float* const output = row.output.data();
       const float* const value = values + std::ptrdiff_t(k) * value_dim_;
       for (int c = 0; c < value_dim_; ++c) output[c] += rounded * value[c];
@@ -135,8 +159,9 @@ class Block {
 /// What the head's last row has after a flat stretch; the others have normal scores.
 enum class LastRow {
   normal,
-  jumps_twice,  // by 9, then, a tile later, by 6.5: each would outweigh the row's sum by far
-  jumps_once,   // by 5 to 8: a weight of 1.5 to 11 % of the sum, just below an eighth
+  jumps_twice,      // by 9, then, a tile later, by 6.5: each would outweigh the row's sum by far
+  jumps_once,       // by 5 to 8: a weight of 1.5 to 11 % of the sum, just below an eighth
+  jumps_in_a_lane,  // the same of a row whose other keys of weight are all one lane's
 };
 
 struct Shape {
@@ -157,6 +182,13 @@ void jump_twice(std::span<float> row, Random& random) {
   row[last] = row[last - tile] + float(random.uniform(5.5, 7.5));
 }
 
+/// Two keys of eight count, as under a mask of stride 8.
+void jump_in_a_lane(std::span<float> row, Random& random) {
+  for (std::size_t k = 0; k < row.size(); ++k)
+    if (k % 8 > 1) row[k] = -40;
+  row[row.size() - tile] = float(random.uniform(5, 8));
+}
+
 /// [row][key]
 std::vector<float> draw_scores(const Shape& shape, Random& random) {
   std::vector<float> scores(std::size_t(shape.rows) * std::size_t(shape.keys), 0.0f);
@@ -167,6 +199,8 @@ std::vector<float> draw_scores(const Shape& shape, Random& random) {
       for (float& s : row) s = shape.score_size * float(random.normal());
     else if (shape.last == LastRow::jumps_once)
       row[row.size() - tile] = float(random.uniform(5, 8));
+    else if (shape.last == LastRow::jumps_in_a_lane)
+      jump_in_a_lane(row, random);
     else
       jump_twice(row, random);
   }
@@ -285,6 +319,7 @@ std::vector<Rule> with_the_wrong_ones() {
 constexpr Shape random_rows{64, 32, 256, 1.5f};
 constexpr Shape two_jumps{64, 32, 34 * tile, 1.5f, LastRow::jumps_twice};
 constexpr Shape one_jump{64, 32, 34 * tile, 1.5f, LastRow::jumps_once};
+constexpr Shape one_lane{64, 32, 34 * tile, 1.5f, LastRow::jumps_in_a_lane};
 
 TEST(LaggingMaximum, EveryKernelsRuleKeepsTheAccuracyRule) {
   for (const Type& type : types) {
@@ -321,6 +356,17 @@ TEST(LaggingMaximum, AWeightJustBelowTheShareKeepsTheRule) {
     worst_of_an_eighth = std::max(worst_of_an_eighth, tallies.back().worst);
   }
   EXPECT_GT(worst_of_an_eighth, 0.95) << "an eighth would do";
+}
+
+// Where all that counts of a row is one lane's, its sum allows a quarter of the row's: keys 8
+// apart, flat, so that eager attention has them exactly. What is off then is one weight's rounding.
+TEST(LaggingMaximum, InOneLaneARowIsOffByOneRoundedWeight) {
+  const Rule& by_lane = of_kernels[2];
+  ASSERT_EQ(by_lane.renewed, Renewed::by_lane);
+  for (const Type& type : types) {
+    const auto tallies = tally(one_lane, {&by_lane, 1}, type.round, 30);
+    EXPECT_LE(tallies[0].worst, 3.0) << type.name;
+  }
 }
 
 /// The output of a block's last row, computed beside the first `neighbours` rows.
@@ -364,7 +410,7 @@ void print_line(const Rule& rule) {
   constexpr int value_dim = 128, rows = 80;
   constexpr struct { int keys, draws; } lengths[] = {{250, 300}, {1000, 150}, {4000, 50}};
   std::array<Tally, 3> normal;  // by length
-  Tally all, once, twice;
+  Tally all, once, twice, lane;
   for (const Type& type : types) {
     for (std::size_t i = 0; i < normal.size(); ++i)
       for (const float size : {1.5f, 3.0f})
@@ -375,10 +421,11 @@ void print_line(const Rule& rule) {
     };
     twice.add(flat(LastRow::jumps_twice));
     once.add(flat(LastRow::jumps_once));
+    lane.add(flat(LastRow::jumps_in_a_lane));
   }
   std::printf("| %s |", rule.name);
   for (const Tally& t : normal) all.add(t);
-  for (const Tally* t : {&all, &twice, &once})
+  for (const Tally* t : {&all, &twice, &once, &lane})
     std::printf(" %.2f, %d of %d |", t->worst, t->breaks, t->draws);
   for (const Tally& t : normal) std::printf(" %.1f |", t.moves / t.draws);
   std::printf("\n");

@@ -47,6 +47,12 @@ struct ForwardConfig {
   }
   TILEFOLD_HD constexpr int narrow_keys() const { return (tile_keys / 2 + 15) / 16 * 16; }
 
+  /// Whether the output is rescaled under the next tile's scores and not before them. Wide heads
+  /// have no uniform registers for what then lies between two products.
+  TILEFOLD_HD constexpr bool rescales_late() const {
+    return head_dim <= 128 && formula != Formula::changed;
+  }
+
   /// Assignments in flight: 3 where shared memory allows, so that short query tiles never wait for
   /// the next.
   TILEFOLD_HD constexpr int slots() const { return tile_bytes() <= 220 * 1024 ? 3 : 2; }

@@ -278,7 +278,7 @@ template <class Chosen> class Consumer {
     release_former_query();
     finish_scores<0>();
     apply_formula(slot, tile, scores);
-    softmax_.raise(scores, c_);
+    softmax_.begin(scores, c_);
     softmax_.weigh(scores, c_);
   }
 
@@ -288,6 +288,7 @@ template <class Chosen> class Consumer {
     my_turn();
     issue_scores(scores_);
     plan_.values().wait_full(value_at_);
+    if (config.rescales_late()) rescale();
     issue_output();
     your_turn();
     finish_scores<1>();
@@ -299,11 +300,11 @@ template <class Chosen> class Consumer {
     softmax_.weigh(scores_, c_);
     finish_output();
     if constexpr (masked) {
-      rescale();
+      if (!config.rescales_late()) rescale();
       pack_with_care(slot, tile);
     } else {
       pack();
-      rescale();
+      if (!config.rescales_late()) rescale();
     }
   }
 
@@ -345,6 +346,7 @@ template <class Chosen> class Consumer {
 
   __device__ __forceinline__ void last_output() {
     plan_.values().wait_full(value_at_);
+    if (config.rescales_late()) rescale();
     issue_output();
     finish_output();
   }
@@ -423,14 +425,15 @@ template <class Chosen> class Consumer {
       weights_[i / 4][i % 4] = ptx::pack<config.type>(low - rounded.low, high - rounded.high);
     }
     plan_.values().wait_full(value_at_);
+    if (config.rescales_late()) rescale(), softmax_.moved = false;
     issue_output();
     ptx::wgmma_wait<0>();
     ptx::pin(output_);
     ptx::pin(scores_);
   }
+  /// The output of the tiles before, for this tile's to be added to it.
   __device__ __forceinline__ void rescale() {
-    if (!softmax_.moved()) return;
-    softmax_.renew_slack();
+    if (!softmax_.moved) return;
 #pragma unroll
     for (int i = 0; i < config.value_dim / 2; ++i) output_[i] *= softmax_.factor[i / 2 % 2];
   }
