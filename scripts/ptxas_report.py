@@ -121,7 +121,7 @@ def without_spaces(function):
     zeros that a value ends in, nvcc writes them."""
     function = re.sub(r"\((?:[^()]|\([^()]*\))*\)$", "", function.strip())
     function = re.sub(r"\s", "", re.sub(r"^void ", "", function))
-    return re.sub(r"(,(\([^()]*\))?0)+}", "}", function)
+    return re.sub(r"(,((\([^()]*\))?0|false))+}", "}", function)
 
 
 @dataclasses.dataclass

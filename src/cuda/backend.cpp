@@ -257,9 +257,14 @@ planner::Schedule make_schedule(const core::Geometry& geometry, int kernel_index
   return schedule;
 }
 
-std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem) {
+std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index,
+                                                     const core::Geometry& geometry,
+                                                     const planner::Schedule& schedule,
+                                                     const Problem& problem) {
   const ForwardKernel& kernel = *table()[std::size_t(kernel_index)];
-  return kernel.at_run_time != nullptr ? compile_formula(kernel, problem) : nullptr;
+  if (kernel.at_run_time == nullptr) return nullptr;
+  return compile_formula(kernel, core::sized_by_capacity(geometry, problem.options), schedule,
+                         problem);
 }
 
 bool interprets(int kernel_index) {

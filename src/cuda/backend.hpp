@@ -51,7 +51,10 @@ struct RunTimeKernel;
 /// Compiles it, or finds it compiled; null where the kernel of this index needs no compilation.
 /// Throws Error(invalid_argument), with the formula's errors, where it does not compile. Needs no
 /// device.
-std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index, const Problem& problem);
+std::shared_ptr<const RunTimeKernel> compile_formula(int kernel_index,
+                                                     const core::Geometry& geometry,
+                                                     const planner::Schedule& schedule,
+                                                     const Problem& problem);
 /// "sm90 forward compiled at run time by NVRTC 13.0, 1.2 s"; from the cache; or what else explain()
 /// tells of it.
 std::string origin_of(const RunTimeKernel& kernel);

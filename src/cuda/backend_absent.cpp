@@ -15,7 +15,10 @@ Presence presence() { return {{}, absence}; }
 Card card(Device) { refuse(); }
 void require_device(Device) { refuse(); }
 planner::Schedule make_schedule(const core::Geometry&, int, const Problem&) { refuse(); }
-std::shared_ptr<const RunTimeKernel> compile_formula(int, const Problem&) { refuse(); }
+std::shared_ptr<const RunTimeKernel> compile_formula(int, const core::Geometry&,
+                                                     const planner::Schedule&, const Problem&) {
+  refuse();
+}
 std::string origin_of(const RunTimeKernel&) { refuse(); }
 bool interprets(int) { refuse(); }
 std::string interpretation_of(const Problem&) { refuse(); }

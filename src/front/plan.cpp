@@ -97,8 +97,8 @@ planner::Machine Plan::State::machine() const {
 }
 
 void Plan::State::make_cuda_schedule() {
-  run_time = cuda::compile_formula(cuda_index, problem);
   schedule = cuda::make_schedule(geometry, cuda_index, problem);
+  run_time = cuda::compile_formula(cuda_index, geometry, schedule, problem);
   workspace_bytes = cuda::workspace_bytes(on_device());
 }
 

@@ -63,6 +63,7 @@ struct CompiledForward {
   std::size_t first_keys_at, formula_at, formula_bytes;
   /// Writes the formula with its side tensors on the device. Null functors are default ones.
   void (*write)(void* formula, const void* mask, const void* change, const SideTensors& tensors);
+  bool plain = false;  ///< compiled at run time for a problem that asks for no more
 };
 
 /// From the start of a program on, before its first plan: throws

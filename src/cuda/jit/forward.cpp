@@ -125,12 +125,13 @@ Translation forward_translation(const ForwardRequest& r) {
   source += definitions_in("change_formula", change_file, r.change);
   source += "#line 1 \"layout\"\nnamespace " + space + "::at_run_time {\n";
   source += alias("Mask", "mask_formula", r.mask) + alias("Change", "change_formula", r.change);
-  source +=
-      std::string("using Compiled = CompiledFormula<Mask, Change>;\n") +
-      "using Chosen = CompiledChoice<config_of(HalfType::" +
-      (r.shape.type == HalfType::bf16 ? "bf16" : "f16") + ", " + space + "::Formula::compiled, " +
-      family.tiles + "[" + std::to_string(r.shape.row) + "]), Compiled>;\n" + "using Params = " +
-      (r.shape.family == Family::sm90 ? "ParamsOf<Chosen>" : "CompiledParams<Compiled>") + ";\n";
+  source += std::string("using Compiled = CompiledFormula<Mask, Change>;\n") +
+            "using Chosen = CompiledChoice<config_of(HalfType::" +
+            (r.shape.type == HalfType::bf16 ? "bf16" : "f16") + ", " + space +
+            "::Formula::compiled, " + family.tiles + "[" + std::to_string(r.shape.row) + "]" +
+            (r.shape.plain ? ", true" : "") + "), Compiled>;\n" + "using Params = " +
+            (r.shape.family == Family::sm90 ? "ParamsOf<Chosen>" : "CompiledParams<Compiled>") +
+            ";\n";
   source += assertions(r) + "}\n";
   return {source, space + "::" + family.kernel + "<" + space + "::at_run_time::Chosen>",
           r.architecture};

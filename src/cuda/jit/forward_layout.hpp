@@ -25,6 +25,7 @@ struct ForwardShape {
   Family family;
   HalfType type;
   int row;
+  bool plain = false;  // sm90: ForwardConfig::plain
 };
 
 /// `alignment`: of the formula, a power of two up to most_alignment.

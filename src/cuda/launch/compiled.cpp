@@ -73,7 +73,7 @@ const std::vector<CompiledRow>& compiled_rows() {
 
 sm90::ForwardConfig config_of(const CompiledForward& kernel) {
   return sm90::config_of(kernel.dtype == DType::bf16 ? HalfType::bf16 : HalfType::f16,
-                         sm90::Formula::compiled, sm90::compiled_tiles[kernel.shape]);
+                         sm90::Formula::compiled, sm90::compiled_tiles[kernel.shape], kernel.plain);
 }
 
 std::optional<std::string> formula_refusal(const CompiledForward& kernel,

@@ -75,6 +75,9 @@ struct ForwardKernel {
   const CompiledForward* compiled = nullptr;  // for a formula's type; index is not used
   /// Compiled by plan() for the problem's formula (run_time.hpp): `function` is null here.
   const jit::ForwardShape* at_run_time = nullptr;
+  /// Whether a problem asks for no more than a plain kernel does, sm90::ForwardConfig; null: never.
+  bool (*is_plain)(const ForwardKernel& kernel, const core::Geometry& geometry,
+                   const planner::Schedule& schedule, const Problem& problem) = nullptr;
   FormulaReading reading = FormulaReading::described;
   double packed_cycles = 0;  // more an item whose rows hold several heads
   /// What it costs where that depends on the problem's head dimensions; null: candidate.cost.
@@ -95,6 +98,8 @@ std::span<const ForwardKernel> sm80_run_time_kernels();
 /// The kernel of a row that is compiled at run time, for the problem's formula. Throws
 /// Error(invalid_argument) where it does not compile.
 std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel,
+                                                     const core::Geometry& geometry,
+                                                     const planner::Schedule& schedule,
                                                      const Problem& problem);
 
 }  // namespace tilefold::cuda

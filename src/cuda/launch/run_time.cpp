@@ -87,11 +87,14 @@ std::optional<std::string> run_time_refusal(const core::Geometry& geometry,
 }
 
 std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel,
+                                                     const core::Geometry& geometry,
+                                                     const planner::Schedule& schedule,
                                                      const Problem& problem) {
   auto made = std::make_shared<RunTimeKernel>();
   made->mask = score::code_of(problem.options.mask.node());
   made->change = score::code_of(problem.options.score.node());
-  const jit::ForwardShape& shape = *kernel.at_run_time;
+  jit::ForwardShape shape = *kernel.at_run_time;
+  shape.plain = kernel.is_plain != nullptr && kernel.is_plain(kernel, geometry, schedule, problem);
   made->family = shape.family == jit::Family::sm90 ? "sm90" : "sm80";
   made->code =
       jit::compile_forward({made->mask->code(), made->change->code(), shape,
@@ -102,6 +105,7 @@ std::shared_ptr<const RunTimeKernel> compile_formula(const ForwardKernel& kernel
   made->row.first_keys_at = made->code.first_keys_at;
   made->row.formula_at = made->code.formula_at;
   made->row.formula_bytes = made->code.formula_bytes;
+  made->row.plain = shape.plain;
   if (made->row.formula_at + made->row.formula_bytes > CompiledForward::most_params_bytes)
     throw Error(ErrorCode::unsupported,
                 fmt::format("the formula has {} bytes of arguments: a kernel's parameters end at 4 "
@@ -140,7 +144,7 @@ std::string origin_of(const RunTimeKernel& kernel) {
       text = "from the disk cache, " + jit::KernelCache::of_process().disk().settings().directory;
       break;
   }
-  text = std::string(kernel.family) + " forward " + text;
+  text = std::string(kernel.family) + (kernel.row.plain ? " plain forward " : " forward ") + text;
   const int spilled = jit::spilled_bytes(code.cubin->report);
   return spilled > 0 ? fmt::format("{}; {} bytes of registers spilled a thread", text, spilled)
                      : text;

@@ -13,6 +13,7 @@
 #include "cuda/launch/compiled.hpp"
 #include "cuda/launch/formula_data.hpp"
 #include "cuda/launch/forward_kernel.hpp"
+#include "cuda/launch/forward_plan.hpp"
 #include "cuda/launch/kernel_costs.hpp"
 #include "cuda/launch/run_time.hpp"
 #include "cuda/launch/tensor_core.hpp"
@@ -149,19 +150,20 @@ int packed_heads(const ForwardKernel& kernel, const core::Geometry& geometry) {
 
 // ---- launch
 
-/// The epilogue between two query tiles costs tensor-core time: its short form where it will do.
-/// For outputs that start on 16 bytes.
-sm90::OutputPath output_path(const ForwardConfig& c, const LaunchPlan& plan, const TensorBox& out) {
-  const ForwardParams& p = plan.params;
+/// Whether the short form of the epilogue will do: the time between two query tiles is lost to the
+/// tensor cores.
+bool leaves_fast(const ForwardConfig& c, const ForwardParams& p, const Problem& problem) {
   const ElementType own = element_type(dtype_of(c.type));
   const Strides& s = p.out_strides;
   const auto bytes =
       std::uintptr_t(2 * s.outer) | std::uintptr_t(2 * s.row) | std::uintptr_t(2 * s.head);
   const auto narrow = [](std::int64_t stride) { return stride >= 0 && stride <= INT32_MAX; };
-  const bool fast = p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
-                    !plan.problem.tensors.sinks.present() && narrow(s.row) &&
-                    narrow(p.lse_strides.row);
-  if (!fast) return sm90::OutputPath::general;
+  return p.pack == 1 && p.shape.splits == 1 && p.out_type == own && bytes % 16 == 0 &&
+         !problem.tensors.sinks.present() && narrow(s.row) && narrow(p.lse_strides.row);
+}
+/// For outputs that start on 16 bytes.
+sm90::OutputPath output_path(const ForwardConfig& c, const LaunchPlan& plan, const TensorBox& out) {
+  if (!leaves_fast(c, plan.params, plan.problem)) return sm90::OutputPath::general;
   const bool staged =
       c.query_stages > 1 && c.value_groups() <= c.key_groups() && cuda::refusal(out).empty();
   return staged ? sm90::OutputPath::box : sm90::OutputPath::direct;
@@ -249,7 +251,8 @@ void Sm90Launch::enqueue(const ForwardParams& problem, unsigned* counters, void*
   replace_address(params.key, has_keys_ ? problem.key.data : problem.query.data);
   replace_address(params.value, has_keys_ ? problem.value.data : problem.query.data);
   if (reinterpret_cast<std::uintptr_t>(problem.out) % 16 != 0)
-    params.output_path = sm90::OutputPath::general;
+    params.output_path =
+        config_of(kernel_).plain ? sm90::OutputPath::unaligned : sm90::OutputPath::general;
   if (params.output_path == sm90::OutputPath::box) replace_address(params.out, problem.out);
   const Launch how{kernel_.function, blocks_, kernel_.threads, shared_bytes_,
                    static_cast<cudaStream_t>(stream)};
@@ -271,6 +274,18 @@ void Sm90Launch::launch_compiled(const Launch& how, const sm90::KernelParams& pa
 std::unique_ptr<const FamilyLaunch> family_launch(const ForwardKernel& kernel,
                                                   const LaunchPlan& plan) {
   return std::make_unique<Sm90Launch>(kernel, plan);
+}
+
+/// A kernel for this problem alone may do without what it does not ask for.
+bool is_plain(const ForwardKernel& kernel, const core::Geometry& g,
+              const planner::Schedule& schedule, const Problem& problem) {
+  const ForwardParams p = describe_problem(g, schedule, problem);
+  if (g.lengths_on_device || !leaves_fast(config_of(kernel), p, problem)) return false;
+  const ExactWeights exact = exact_weights(g, problem.options.reproducibility, false);
+  return std::none_of(g.sequences.begin(), g.sequences.end(), [&](const core::Sequence& s) {
+    return s.query_length > 0 &&
+           (1LL * s.query_length * g.value_dim < exact.outputs || s.key_length < exact.keys);
+  });
 }
 
 // ---- table
@@ -346,6 +361,7 @@ ForwardKernel run_time_row(const RunTimeRow& of) {
   ForwardKernel kernel = row(config_of(of.kernel), of.name.c_str(), nullptr, nullptr, -1);
   kernel.compiled = &of.kernel;
   kernel.at_run_time = &of.shape;
+  kernel.is_plain = is_plain;
   kernel.packed_heads = one_head;
   return kernel;
 }

@@ -15,6 +15,7 @@
 #include "cuda/jit/forward_layout.hpp"
 #include "cuda/kernels/forward_params.cuh"
 #include "cuda/kernels/side_tensor.hpp"
+#include "cuda/kernels/sm90/forward/params.hpp"
 #include "cuda/launch/device_functions.hpp"
 #include "score/program/side_tensor_state.hpp"
 #include "support/only_kernels.hpp"
@@ -111,6 +112,49 @@ TEST_F(RunTimeKernel, IsLaunchedWithItsArguments) {
     ASSERT_NE(first_keys, nullptr);
     EXPECT_EQ(first_keys[0], 0);
   }
+}
+
+cuda::sm90::OutputPath output_path_of_run() {
+  cuda::sm90::KernelParams params;
+  std::memcpy(static_cast<void*>(&params), parameter.data(), sizeof params);
+  return params.output_path;
+}
+
+TEST_F(RunTimeKernel, IsPlainWhereTheProblemAsksForNoMore) {
+  const auto compiled_for = [](const Problem& problem) {
+    const std::string text = plan(problem).explain();
+    EXPECT_THAT(text, HasSubstr("sm90 "));
+    return text.find("sm90 plain forward") != std::string::npos ? "plain" : "full";
+  };
+  const Problem simple = dense(dilated(3));
+  EXPECT_STREQ(compiled_for(simple), "plain");
+
+  Problem other = simple;
+  other.options.reproducibility = Reproducibility::batch_invariant;
+  EXPECT_STREQ(compiled_for(other), "full") << "weights in two parts";
+  other = simple;
+  other.tensors.sinks = TensorView(device_memory(0, 4), DType::f32, {heads}, Device::cuda(0));
+  EXPECT_STREQ(compiled_for(other), "full") << "sinks";
+  other = simple;
+  other.tensors.out =
+      OutputView(device_memory(0, 3), DType::f32, {batch, length, heads, dim}, Device::cuda(0));
+  EXPECT_STREQ(compiled_for(other), "full") << "an output of another type";
+  other = simple;
+  other.tensors.query = other.tensors.query.slice(1, 0, 64);
+  other.tensors.out =
+      OutputView(device_memory(0, 3), DType::bf16, {batch, 64, heads, dim}, Device::cuda(0));
+  EXPECT_STREQ(compiled_for(other), "full") << "64 rows of 64 are fewer than 8192 outputs";
+}
+
+TEST_F(RunTimeKernel, PlainStoresWhereverTheOutputStarts) {
+  Problem problem = dense(dilated(3));
+  const Plan made = plan(problem);
+  run(made, problem);
+  EXPECT_EQ(output_path_of_run(), cuda::sm90::OutputPath::box);
+  problem.tensors.out = OutputView(static_cast<char*>(device_memory(0, 3)) + 2, DType::bf16,
+                                   {batch, length, heads, dim}, Device::cuda(0));
+  run(made, problem);
+  EXPECT_EQ(output_path_of_run(), cuda::sm90::OutputPath::unaligned);
 }
 
 TEST_F(RunTimeKernel, OfSm80IsLaunchedWithItsArgumentsBehindTheOthers) {

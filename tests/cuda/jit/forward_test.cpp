@@ -41,8 +41,8 @@ score::FormulaCode mask_returning(const std::string& expression) {
 }
 
 ForwardRequest sm90(const score::FormulaCode& mask, const score::FormulaCode& change,
-                    HalfType type = HalfType::bf16, int row = 0) {
-  return {mask, change, {Family::sm90, type, row}, "sm_90a"};
+                    HalfType type = HalfType::bf16, int row = 0, bool plain = false) {
+  return {mask, change, {Family::sm90, type, row, plain}, "sm_90a"};
 }
 
 /// Compiled anew: nothing is kept on a disk.
@@ -61,7 +61,7 @@ std::string failure_of(const ForwardRequest& request) {
 
 class EveryShape : public ::testing::TestWithParam<int> {};
 
-// bf16 by its text; f16, at 128 only, by its type: eight compilations.
+// bf16 by its text, plain; f16, at 128 only, by its type, with every option: eight compilations.
 TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
   SKIP_WITHOUT_NVRTC();
   const int shape = GetParam();
@@ -70,7 +70,8 @@ TEST_P(EveryShape, CompilesCausalAsNvccDoes) {
   for (const HalfType type : {HalfType::bf16, HalfType::f16}) {
     if (type == HalfType::f16 && tile.head_dim != 128) continue;
     const score::FormulaCode& mask = type == HalfType::bf16 ? causal_text : causal_type;
-    const JitForward made = compile_forward(sm90(mask, unchanged, type, shape), nvrtc(), cache);
+    const JitForward made =
+        compile_forward(sm90(mask, unchanged, type, shape, type == HalfType::bf16), nvrtc(), cache);
     EXPECT_EQ(made.origin, Origin::compiled);
     EXPECT_EQ(made.cubin->code.substr(0, 4),
               "\x7f"

@@ -76,11 +76,14 @@ TEST_F(TextFormulas, AreCompiledOnceForAllValuesOfTheirArguments) {
   const cuda::FormulaCounts before = cuda::formula_counts();
   const Plan first = plan(described(every(3)));
   EXPECT_STREQ(first.kernel(), "sm90 bf16 d64 192x128 nvrtc");
-  EXPECT_THAT(first.explain(), HasSubstr("compiled   sm90 forward compiled at run time by NVRTC "));
-  EXPECT_THAT(first.explain_json(), HasSubstr("\"compilation\": \"sm90 forward compiled at run"));
+  EXPECT_THAT(first.explain(),
+              HasSubstr("compiled   sm90 plain forward compiled at run time by NVRTC "));
+  EXPECT_THAT(first.explain_json(),
+              HasSubstr("\"compilation\": \"sm90 plain forward compiled at run"));
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
   const Plan second = plan(described(every(4)));
-  EXPECT_THAT(second.explain(), HasSubstr("compiled   sm90 forward compiled earlier by this"));
+  EXPECT_THAT(second.explain(),
+              HasSubstr("compiled   sm90 plain forward compiled earlier by this"));
   EXPECT_EQ(cuda::formula_counts().compiled, before.compiled + 1);
   EXPECT_EQ(cuda::formula_counts().from_memory, before.from_memory + 1);
   EXPECT_EQ(cuda::formula_cache().directory, folder.inner("kernels"));

@@ -22,6 +22,9 @@ struct ForwardConfig {
   int query_stages;         // 2: Q of the next query tile loads under this one
   int consumers;            // warpgroups
   Formula formula;
+  /// Formula::compiled: no code but for rows that are not split, leave by the fast path and round
+  /// their weights: a quarter less to compile and to fetch.
+  bool plain = false;
 
   static constexpr int warpgroup_rows = 64;
   TILEFOLD_HD constexpr int threads() const { return 128 * (consumers + 1); }

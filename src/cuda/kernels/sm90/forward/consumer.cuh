@@ -28,6 +28,8 @@ template <class Chosen> class Consumer {
   static constexpr int tile_keys = config.tile_keys;
   static constexpr bool compiled = config.formula == Formula::compiled;
   static constexpr bool changes = changes_scores<Chosen>();
+  /// Rows' ranges may come while the first scores are in the tensor cores.
+  static constexpr bool begins_early = config.formula == Formula::range && !config.passes_by();
   static constexpr bool takes_turns = config.formula != Formula::changed;
   using Plan = SharedPlan<Chosen>;
   using Product = ptx::Wgmma<config.type>;
@@ -91,6 +93,7 @@ template <class Chosen> class Consumer {
   // ---- the walk over key tiles
 
   __device__ __forceinline__ void walk(const Slot<Chosen>*& slot) {
+    if constexpr (!begins_early) slots_.wait_for_rest();
     if constexpr (config.formula == Formula::range)
       walk_range(*slot);
     else if constexpr (compiled)
@@ -120,11 +123,11 @@ template <class Chosen> class Consumer {
 
   /// Tiles that the range cuts at its upper end, whole tiles, tiles that it cuts at its lower end.
   __device__ __forceinline__ void walk_tiles(const Slot<Chosen>& slot, const OwnKeys& own) {
-    const KeyRange all = slot.all[warpgroup_];
-    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, own.first);
     int tile = own.last - 1;
     first_step(slot, tile, own.end - tile * tile_keys <= config.narrow_keys());
     --tile;
+    const KeyRange all = slot.all[warpgroup_];
+    const int lowest_whole = score::larger((all.begin + tile_keys - 1) / tile_keys, own.first);
     int stop = score::larger(all.end / tile_keys, own.first);
     for (;;) {
 #pragma unroll 1
@@ -213,6 +216,7 @@ template <class Chosen> class Consumer {
   /// The next slot of the same query tile.
   __device__ __forceinline__ void take_more(const Slot<Chosen>*& slot) {
     slot = &slots_.take();
+    slots_.wait_for_rest();
     release_slot();
   }
 
@@ -276,6 +280,7 @@ template <class Chosen> class Consumer {
     issue_scores(scores);
     if (turn) your_turn();
     release_former_query();
+    if constexpr (begins_early) slots_.wait_for_rest();
     finish_scores<0>();
     apply_formula(slot, tile, scores);
     softmax_.begin(scores, c_);
@@ -331,7 +336,7 @@ template <class Chosen> class Consumer {
 
   __device__ __forceinline__ void store(const Assignment& a) {
     const Epilogue<Chosen> epilogue(params_.problem, a, first_row_);
-    if (params_.output_path == OutputPath::general)
+    if (!config.plain && params_.output_path == OutputPath::general)
       epilogue.store(output_, softmax_, c_, scale_);
     else
       epilogue.store_fast(output_, softmax_, c_, scale_, staging());
@@ -340,8 +345,8 @@ template <class Chosen> class Consumer {
   /// The output may take the place of this query tile's Q where another stage holds the next Q.
   __device__ __forceinline__ Staging staging() const {
     const bool box = config.query_stages > 1 && params_.output_path == OutputPath::box;
-    return {box ? &params_.out : nullptr, plan_.query(query_at_.stage, warpgroup_),
-            BlockBarrier::warpgroup + warpgroup_};
+    return {box ? &params_.out : nullptr, params_.output_path != OutputPath::unaligned,
+            plan_.query(query_at_.stage, warpgroup_), BlockBarrier::warpgroup + warpgroup_};
   }
 
   __device__ __forceinline__ void last_output() {
@@ -412,7 +417,7 @@ template <class Chosen> class Consumer {
   /// The same of tiles whose V has rows that nobody sees, and of rows whose weights are exact.
   __device__ __forceinline__ void pack_with_care(const Slot<Chosen>& slot, int tile) {
     mend_values(slot.assignment, tile);
-    if (slot.splits_weights[warpgroup_]) add_rests();
+    if (!config.plain && slot.splits_weights[warpgroup_]) add_rests();
     pack();
   }
   /// What the weights lose when they are rounded, multiplied first: V stays for the weights

@@ -17,6 +17,7 @@ namespace tilefold::cuda::sm90 {
 /// Where output tiles pass through shared memory on their way.
 struct Staging {
   const TensorMap* map;  // of the output; null: they do not
+  bool aligned;          // whether rows of the output start on 16 bytes; else plain kernels only
   unsigned tile;         // shared-memory address
   int barrier;           // of the warpgroup
 };
@@ -72,7 +73,7 @@ template <class Chosen> class Epilogue {
     if (staging.map != nullptr && first_row_ + 16 <= work_.rows)
       store_box(output, factor, staging);
     else
-      store_rows(output, factor);
+      store_rows(output, factor, staging.aligned);
     store_lse_of_rows(lse);
   }
 
@@ -112,7 +113,8 @@ template <class Chosen> class Epilogue {
                                   output[4 * group + 2 * r + 1] * factor);
   }
 
-  __device__ __forceinline__ void store_rows(const Output& output, const float (&factor)[2]) const {
+  __device__ __forceinline__ void store_rows(const Output& output, const float (&factor)[2],
+                                             bool aligned) const {
     const OutputPlace& place = assignment_.place;
     const int row = first_row_ + lane_ / 4, column = 8 * (lane_ % 4);
     unsigned short* out = place.out + 1LL * row * place.out_row + column;
@@ -125,10 +127,20 @@ template <class Chosen> class Epilogue {
 #pragma unroll
         for (int k = 0; k < 4; ++k) words[k] = word(output, g + k, r, factor[r]);
         quad_transpose(words, lane_);
-        if (8 * r < rows && 8 * g < columns)
-          *reinterpret_cast<uint4*>(out + 8 * g) = uint4{words[0], words[1], words[2], words[3]};
+        if (8 * r < rows && 8 * g < columns) store_words(out + 8 * g, words, aligned);
       }
       out += 8LL * place.out_row;
+    }
+  }
+
+  /// 8 elements. Only plain kernels come here with others than aligned ones.
+  static __device__ __forceinline__ void store_words(unsigned short* to, const unsigned (&words)[4],
+                                                     bool aligned) {
+    if (!config.plain || aligned) {
+      *reinterpret_cast<uint4*>(to) = uint4{words[0], words[1], words[2], words[3]};
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) to[i] = static_cast<unsigned short>(words[i / 2] >> (i % 2 * 16));
     }
   }
 

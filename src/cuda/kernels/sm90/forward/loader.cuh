@@ -70,15 +70,14 @@ template <class Chosen> class Loader {
                                        const Assignment& a, int tile) const {
     ring.wait_empty(at);
     ring.expect(at, to.bytes);
-    const ForwardParams& p = params_.problem;
     const bool dense = params_.key_rows != 0;
     const int row = (dense ? 0 : int(a.sequence.key_begin)) + tile * config.tile_keys;
-    const int head = p.pack == p.group ? a.work.kv_head : a.work.kv_head / p.group;
     constexpr int group_bytes = 128 * config.tile_keys;
 #pragma unroll 1
     for (int column = 0; 2 * column * config.tile_keys < to.bytes; column += 64)
       ptx::load_box<4>(to.shared + column / 64 * group_bytes, &map, ring.full(at),
-                       {column, row, head, dense ? a.work.sequence : 0}, ptx::l2_evict_last());
+                       {column, row, a.key_head, dense ? a.work.sequence : 0},
+                       ptx::l2_evict_last());
   }
 
   __device__ __forceinline__ void load_query(const Assignment& a) {

@@ -16,8 +16,9 @@ enum class QueryPath : int { box, rows };
 
 /// `general`: everything. `direct`: whole rows of one head a list, of the kernel's own type, on 16
 /// bytes, without sinks. `box`: the same through shared memory by TMA, where a query stage is to
-/// spare for it.
-enum class OutputPath : int { box, direct, general };
+/// spare for it. `unaligned`: as direct, off 16 bytes; of plain kernels, the others are general
+/// then.
+enum class OutputPath : int { box, direct, unaligned, general };
 
 /// What the main loop reads stands first: constant memory is cached by lines.
 struct KernelParams {

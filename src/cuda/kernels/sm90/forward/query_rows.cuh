@@ -2,7 +2,7 @@
 // lane and copy, into the place and the swizzle that TMA would have used.
 #pragma once
 
-#include "cuda/kernels/sm90/forward/shared_plan.cuh"
+#include "cuda/kernels/sm90/forward/slot_reader.cuh"
 #include "cuda/tile/matrix_descriptor.cuh"
 #include "cuda/tile/ptx/address.cuh"
 #include "cuda/tile/ptx/cp_async.cuh"
@@ -20,19 +20,17 @@ template <class Chosen> class QueryRows {
       : params_(params.problem), plan_(plan), warp_(warp), lane_(int(threadIdx.x % 32)) {}
 
   __device__ __forceinline__ void run() {
-    RingPosition<SharedPlan<Chosen>::slots> at;
+    SlotReader<Chosen> slots(plan_);
     RingPosition<config.query_stages> query_at;
     for (;;) {
-      plan_.assignments().wait_full(at);
-      const Assignment& a = plan_.slot(at.stage).assignment;
+      const Assignment& a = slots.take().assignment;
       if (a.work.rows == 0) break;
       if (config.formula == Formula::range || !a.continues) {
         copy_all(a, query_at);
         query_at.advance();
       }
       __syncwarp();
-      if (lane_ == 0) plan_.assignments().release(at);
-      at.advance();
+      slots.release(lane_ == 0);
     }
   }
 

@@ -37,9 +37,10 @@ static_assert(shapes == sizeof(changed_tiles) / sizeof(TileChoice));
 inline constexpr int registry_size = 24;  // TilefoldInstances.cmake reads this line
 static_assert(registry_size == 4 * shapes, "two types, two formulas");
 
-TILEFOLD_HD constexpr ForwardConfig config_of(HalfType type, Formula formula, const TileChoice& t) {
-  return {type,     t.head_dim,     t.value_dim, t.tile_keys,
-          t.stages, t.query_stages, t.consumers, formula};
+TILEFOLD_HD constexpr ForwardConfig config_of(HalfType type, Formula formula, const TileChoice& t,
+                                              bool plain = false) {
+  return {type,           t.head_dim,  t.value_dim, t.tile_keys, t.stages,
+          t.query_stages, t.consumers, formula,     plain};
 }
 
 /// Entry `index`: shapes fastest, then formulas, then types.

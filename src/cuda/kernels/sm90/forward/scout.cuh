@@ -23,6 +23,7 @@ template <class Chosen> class Scout {
       open();
     }
     if (lane_ == 0) slot().assignment.work.rows = 0;
+    post_route();
     post();
     if (params_.turn == Turn::counted) leave();
   }
@@ -45,6 +46,10 @@ template <class Chosen> class Scout {
 
   __device__ __forceinline__ Slot<Chosen>& slot() const { return plan_.slot(at_.stage); }
   __device__ __forceinline__ void open() const { plan_.assignments().wait_empty(at_); }
+  /// Loads may begin.
+  __device__ __forceinline__ void post_route() const {
+    ptx::mbarrier_arrive(plan_.routes().full(at_));  // each lane for what it wrote
+  }
   __device__ __forceinline__ void post() {
     ptx::mbarrier_arrive(plan_.assignments().full(at_));  // each lane for what it wrote
     at_.advance();
@@ -57,6 +62,8 @@ template <class Chosen> class Scout {
     if (a.work.rows == 0) return;  // the slot stays open
     copy(a.sequence, params_.problem.sequences[a.work.sequence]);
     if (lane_ == 0) find_tiles(a);
+    if constexpr (config.formula == Formula::range) post_route();
+    if (lane_ == 0) find_values(a);
     __syncwarp();
     if (lane_ == 1 && params_.output_path != OutputPath::general) find_place(a);
     __syncwarp();
@@ -70,18 +77,22 @@ template <class Chosen> class Scout {
   __device__ __forceinline__ void find_tiles(Assignment& a) const {
     constexpr int keys = config.tile_keys;
     const ForwardParams& p = params_.problem;
-    const KeyRange wanted = all_in_range() ? KeyRange{a.work.first_key, a.work.last_key}
-                                           : keys_of(p, a.sequence, a.work);
+    KeyRange wanted{a.work.first_key, a.work.last_key};  // compiled masks tell themselves
+    if constexpr (config.formula != Formula::compiled) wanted = keys_of(p, a.sequence, a.work);
     a.first_tile = wanted.begin / keys;
     a.last_tile = score::larger((wanted.end + keys - 1) / keys, a.first_tile + 1);
-    KeyRange values =
-        all_in_range() ? KeyRange{0, a.sequence.key_length} : keys_of_sequence(p, a.sequence);
+    a.key_head = p.pack == p.group ? a.work.kv_head : a.work.kv_head / p.group;
+    a.continues = 0;
+  }
+  __device__ __forceinline__ void find_values(Assignment& a) const {
+    KeyRange values{0, a.sequence.key_length};
+    if constexpr (config.formula != Formula::compiled)
+      values = keys_of_sequence(params_.problem, a.sequence);
     // Rows beyond a dense tensor's end are zeros already.
     if (a.sequence.key_length == params_.key_rows && values.end == a.sequence.key_length)
       values.end = end_of_all;
     if (a.sequence.broken) values = {0, 0};
     a.values = values;
-    a.continues = 0;
   }
   __device__ __forceinline__ void find_place(Assignment& a) const {
     const ForwardParams& p = params_.problem;
@@ -117,6 +128,7 @@ template <class Chosen> class Scout {
       if (now.live != 0) {
         describe(now, continues, after.live != 0);
         fill_rows();
+        post_route();
         post();
         if (after.live == 0) return;
         continues = true;
@@ -143,16 +155,11 @@ template <class Chosen> class Scout {
     __syncwarp();
   }
 
-  /// Most compiled formulas say all by themselves: the range's 64-bit arithmetic, six times an
-  /// item, is what a short query tile would wait for.
-  __device__ __forceinline__ bool all_in_range() const {
-    const RangeMask& range = params_.problem.mask.range;
-    return config.formula == Formula::compiled && range.low == RangeMask::unbounded_low &&
-           range.high == RangeMask::unbounded_high;
-  }
   __device__ __forceinline__ bool exact_weights(const Assignment& a, int warpgroup) const {
+    if (config.plain) return false;
     const ForwardParams& p = params_.problem;
-    if (!all_in_range()) return splits_weights(p, a.sequence, rows_of<Chosen>(a.work, warpgroup));
+    if constexpr (config.formula != Formula::compiled)
+      return splits_weights(p, a.sequence, rows_of<Chosen>(a.work, warpgroup));
     return 1LL * a.sequence.query_length * p.value_dim < p.exact_below.outputs ||
            a.sequence.key_length < p.exact_below.keys;
   }

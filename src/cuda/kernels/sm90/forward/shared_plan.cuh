@@ -34,6 +34,7 @@ struct OutputPlace {
 /// several slots, from the last tile to the first.
 struct Assignment {
   ForwardWork work;  // rows == 0: there is no more
+  int key_head;      // of K and V
   SequenceInfo sequence;
   int first_tile, last_tile;  // key tiles [first, last): never empty
   KeyRange values;  // keys whose V counts; rows of V outside are made zeros before they are used
@@ -76,9 +77,9 @@ template <class Chosen> struct SharedPlan {
   static constexpr int key_at = config.query_stages * config.consumers * config.query_bytes();
   static constexpr int value_at = key_at + config.stages * config.key_bytes();
   static constexpr int barriers_at = value_at + config.stages * config.value_bytes();
-  static constexpr int slots_at =
-      barriers_at +
-      (config.consumers * QueryRing::bytes + 2 * TileRing::bytes + SlotRing::bytes + 15) / 16 * 16;
+  static constexpr int slots_at = barriers_at + (config.consumers * QueryRing::bytes +
+                                                 2 * TileRing::bytes + 2 * SlotRing::bytes + 15) /
+                                                    16 * 16;
   static constexpr int bytes = slots_at + slots * int(sizeof(Slot<Chosen>));
   static_assert(key_at % 1024 == 0 && config.key_bytes() % 1024 == 0 &&
                     config.value_bytes() % 1024 == 0,
@@ -107,8 +108,12 @@ template <class Chosen> struct SharedPlan {
   __device__ __forceinline__ SlotRing assignments() const {
     return {base + barriers_at + 2 * TileRing::bytes};
   }
+  /// Of the same slots: what the loader reads is there, and the rest to come. It empties nothing.
+  __device__ __forceinline__ SlotRing routes() const {
+    return {base + barriers_at + 2 * TileRing::bytes + SlotRing::bytes};
+  }
   __device__ __forceinline__ QueryRing queries(int warpgroup) const {
-    return {base + barriers_at + 2 * TileRing::bytes + SlotRing::bytes +
+    return {base + barriers_at + 2 * TileRing::bytes + 2 * SlotRing::bytes +
             warpgroup * QueryRing::bytes};
   }
 
@@ -119,6 +124,7 @@ template <class Chosen> struct SharedPlan {
     keys().init(4 * config.consumers);
     values().init(4 * config.consumers);
     assignments().init(4 * config.consumers + 1 + copiers, 32);  // a lane of the scout each
+    routes().init(1, 32);
     for (int w = 0; w < config.consumers; ++w)
       queries(w).init(4, path == QueryPath::rows ? copiers : 1);
     ptx::fence_mbarrier_init();

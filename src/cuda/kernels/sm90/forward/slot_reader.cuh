@@ -9,12 +9,17 @@ template <class Chosen> class SlotReader {
  public:
   explicit __device__ __forceinline__ SlotReader(const SharedPlan<Chosen>& plan) : plan_(plan) {}
 
-  /// The next slot, when it is filled; without rows, where there is no more work.
+  /// The next slot, when its work, sequence and key tiles are there; without rows, where there is
+  /// no more work.
   __device__ __forceinline__ const Slot<Chosen>& take() {
-    plan_.assignments().wait_full(taken_);
+    plan_.routes().wait_full(taken_);
     const Slot<Chosen>& slot = plan_.slot(taken_.stage);
     taken_.advance();
     return slot;
+  }
+  /// Until all of the slot that was taken last is there.
+  __device__ __forceinline__ void wait_for_rest() const {
+    plan_.assignments().wait_full(taken_.before());
   }
   /// The slot that was taken first of those not yet released; `arrives` is one thread of a warp.
   __device__ __forceinline__ void release(bool arrives) {
