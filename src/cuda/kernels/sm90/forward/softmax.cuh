@@ -86,10 +86,13 @@ struct Softmax {
     }
     return ::fmaxf(even, odd);
   }
+  // A score that passes by more moves `top` however small its weight's share: where one lane has
+  // all of a row, a quarter of a large sum would be too much. Normal rows come to 3.6.
+  static constexpr float most_slack = 4.0f;
   /// How far a score of this lane's may pass `top`, in the exponent: until its weight would be a
   /// quarter of what the lane has, a sixteenth of the row's sum where its lanes have alike.
   static __device__ __forceinline__ float lane_slack(float lane_sum) {
-    return ::fminf(::fmaxf(ptx::log2(lane_sum) - 2.0f, 0.0f), OnlineSoftmax<2>::most_slack);
+    return ::fminf(::fmaxf(ptx::log2(lane_sum) - 2.0f, 0.0f), most_slack);
   }
   __device__ __forceinline__ bool is_plain(int r, float c) const {
     return ::fabsf(top[r] * c) < exact_shift;
