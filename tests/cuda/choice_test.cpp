@@ -103,7 +103,7 @@ void expect_close(double ratio, const Row& row) {
 
 TEST_F(Choice, PredictsSm90WithinATenthOfTheCommittedFigures) {
   int points = 0;
-  for (const Row& row : rows_of("2026-11-30-h200-forward.csv")) {
+  for (const Row& row : rows_of("2026-12-01-h200-forward.csv")) {
     if (row.at("peer") != "tilefold" || row.at("op") != "forward") continue;
     const auto number = [&](const char* name) { return std::stoi(row.at(name)); };
     const Shape shape{number("batch"),      number("seqlen_q"), number("seqlen_k"),
@@ -204,12 +204,12 @@ TEST_F(Choice, IsRestrictedByTheVariable) {
 TEST_F(Choice, IsExplained) {
   const std::string text = plan(problem_of({4, 4096, 4096, 16, 16, 128})).explain();
   for (const char* part :
-       {"model      sm90 bf16 d128 128x128: 775 us (measured rates): 2048 items in 16 waves, 32.0 "
-        "key tiles an item; multiprocessors 772 us, device memory ",
+       {"model      sm90 bf16 d128 128x128: 758 us (measured rates): 2048 items in 16 waves, 32.0 "
+        "key tiles an item; multiprocessors 755 us, device memory ",
         "model      sm80 bf16 d128 128x64: 1.5", "model      any 16 rows: ", "(estimated rates)",
         "chosen     sm90 bf16 d128 128x128: the least predicted time; sm80 bf16 d128 128x64 takes "
         "1.9",
-        " predicted: sm90 bf16 d128 128x128 takes 775 us"})
+        " predicted: sm90 bf16 d128 128x128 takes 758 us"})
     EXPECT_THAT(text, HasSubstr(part));
   const std::string decode = plan(problem_of({1, 1, 65536, 8, 8, 128})).explain();
   EXPECT_THAT(decode, HasSubstr(", merge "));

@@ -15,21 +15,21 @@ struct Rate {
 };
 
 // Measured rates are those that come closest to every point of the files below by the model of
-// plan/cost.hpp: `scripts/fit_costs.py` prints them, 2026-11-30. Cycles are at 1980 MHz, the H200's
+// plan/cost.hpp: `scripts/fit_costs.py` prints them, 2026-12-01. Cycles are at 1980 MHz, the H200's
 // highest clock, and hold what its power limit takes away: inside a kernel that runs cool a 128 x
 // 128 tile of sm90 takes 2340 cycles by the card's counter (docs/kernels/forward_sm90.md), here
-// 2841. Estimated ones lie between their neighbours.
+// 2782. Estimated ones lie between their neighbours.
 
-// NVIDIA H200, 2026-11-30, commit 22f14011, bf16, `build/tilefold bench forward --set grid gqa
-// window ragged`. bench/results/2026-11-30-h200-forward.csv is a later run, within a tenth of them
-// but for 32768 causal, which runs at the power limit.
+// NVIDIA H200, 2026-12-01, commit 800224ae, bf16, `build/tilefold bench forward --set grid gqa
+// window ragged`: bench/results/2026-12-01-h200-forward.csv, within a tenth but for 32768 causal,
+// which runs at the power limit.
 constexpr Rate sm90_rates[] = {
-    {64, 2303, 3024, 57, Rate::Origin::measured},
-    {96, 2630, 3800, 120, Rate::Origin::estimated},
-    {128, 2953, 4596, 182, Rate::Origin::measured},
-    {160, 3050, 5100, 500, Rate::Origin::estimated},
-    {192, 3130, 5650, 800, Rate::Origin::estimated},
-    {256, 3298, 6713, 1439, Rate::Origin::measured},
+    {64, 2459, 3592, 70, Rate::Origin::measured},
+    {96, 2740, 3980, 150, Rate::Origin::estimated},
+    {128, 3015, 4371, 233, Rate::Origin::measured},
+    {160, 3080, 4460, 700, Rate::Origin::estimated},
+    {192, 3150, 4550, 1180, Rate::Origin::estimated},
+    {256, 3281, 4737, 2136, Rate::Origin::measured},
 };
 
 // NVIDIA H200, 2026-11-30, commit b2cf5c48, bf16, `build/forward_bench time`, beside peers:

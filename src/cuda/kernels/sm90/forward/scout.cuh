@@ -124,8 +124,7 @@ template <class Chosen> class Scout {
 #pragma unroll 1
     for (;;) {
       Assignment& a = slot().assignment;
-      Chunk after{};
-      if (now.live == 0 || !now.is_last) after = Survey<Chosen>(params_, a).find(first, now.begin);
+      Chunk after = Survey<Chosen>(params_, a).find(first, now.begin);
       if (now.live != 0) {
         describe(now, continues, after.live != 0);
         fill_rows();
@@ -136,7 +135,7 @@ template <class Chosen> class Scout {
         open();
         copy(slot().assignment, a);  // nobody else writes slots: the one posted still holds it
       } else if (after.live == 0) {
-        after = {first, first + 1, 1u, 1u, 0, 0u, 0u, true};
+        after = {first, first + 1, 1u, 1u, 0, 0u, 0u};
       }
       now = after;
     }

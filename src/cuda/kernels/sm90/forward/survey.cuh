@@ -14,7 +14,6 @@ struct Chunk {
   int first_key;         // no query of the sequence sees an earlier one
   unsigned seen, whole;  // where warpgroups pass by tiles. Lane w, of warpgroup w: some row sees
                          // some key; every row every key
-  bool is_last;          // no row sees a key before the chunk
 };
 
 /// The consumers' rows of a query tile, `work`, that are warpgroup `w`'s. One without any does as
@@ -71,14 +70,14 @@ template <class Chosen> class Survey {
       const unsigned partial = __ballot_sync(0xffffffffu, !answer.yes());
       const int begin = score::larger(first, last - 32 * width);
       if (live == 0) {
-        if (begin == first) return {first, first, 0u, 0u, 0, 0u, 0u, true};
+        if (begin == first) return {first, first, 0u, 0u, 0, 0u, 0u};
         last = begin;
         width = width_of(first, last);
       } else if (width > 1) {
         last -= width * (__ffs(int(live)) - 1);
         width = 1;
       } else {
-        return {begin, last, live, partial, 0, 0u, 0u, begin == first};
+        return {begin, last, live, partial, 0, 0u, 0u};
       }
     }
   }
@@ -121,18 +120,12 @@ template <class Chosen> class Survey {
       work = rows_of<Chosen>(work, warpgroup_asked());
     } else {
       const int end = c_.last - width() * lane_;
-      keys = keys_of_tiles(work, asks_rest() ? first_ : score::larger(first_, end - width()), end);
+      keys = keys_of_tiles(work, score::larger(first_, end - width()), end);
     }
     if (keys.begin >= keys.end) return score::Truth::none;
     return mask_answer(queries_of(a_.sequence, work), keys.begin, keys.end);
   }
   __device__ __forceinline__ int width() const { return about_ == About::chunks ? 32 : 1; }
-  /// Where tiles are left over, the last lane asks about all of them: most masks hide them all, and
-  /// no other round is needed.
-  __device__ __forceinline__ bool has_rest() const {
-    return about_ == About::tiles && c_.last - first_ > 32;
-  }
-  __device__ __forceinline__ bool asks_rest() const { return has_rest() && lane_ == 31; }
 
   /// Questions about warpgroups are numbered tile by tile; lanes take 32 in a round.
   __device__ __forceinline__ unsigned asked_tiles() const { return c_.live & c_.partial; }
@@ -162,19 +155,15 @@ template <class Chosen> class Survey {
     if (about_ == About::keys) return hear_keys(answer);
     const unsigned live = __ballot_sync(0xffffffffu, !answer.no());
     const unsigned partial = __ballot_sync(0xffffffffu, !answer.yes());
-    if (about_ == About::tiles) return hear_tiles(live, partial);
-    if (live == 0) return look_below(score::larger(first_, c_.last - 32 * 32));
-    c_.last -= 32 * (__ffs(int(live)) - 1);
-    about_ = About::tiles;
-  }
-  __device__ __forceinline__ void hear_tiles(unsigned live, unsigned partial) {
-    const bool rest = has_rest();
-    const unsigned tiles = rest ? 0x7fffffffu : 0xffffffffu;
-    c_.is_last = !rest || live >> 31 == 0;
-    c_.begin = rest ? c_.last - 31 : first_;
-    c_.live = live & tiles, c_.partial = partial & tiles;
-    if (c_.live != 0) return begin_with_warpgroups();
-    look_below(c_.is_last ? first_ : c_.begin);
+    if (live == 0) return look_below(score::larger(first_, c_.last - 32 * width()));
+    if (about_ == About::chunks) {
+      c_.last -= 32 * (__ffs(int(live)) - 1);
+      about_ = About::tiles;
+      return;
+    }
+    c_.begin = score::larger(first_, c_.last - 32);
+    c_.live = live, c_.partial = partial;
+    begin_with_warpgroups();
   }
   __device__ __forceinline__ void begin_with_warpgroups() {
     c_.seen = c_.whole = c_.live & ~c_.partial;
