@@ -182,7 +182,9 @@ planner::Prediction predict(const planner::Candidate& candidate, const core::Geo
   planner::Load load = load_of(sized, schedule, key_band(range), card, slots(kernel, problem));
   // What a program hides is not counted: all families would pass the same tiles by.
   if (!counted) load.cut_tiles = load.tiles;
-  return planner::predict(cost, load, card);
+  planner::Prediction prediction = planner::predict(cost, load, card);
+  prediction.counts_hidden = !counted;
+  return prediction;
 }
 
 bool checks_values() {

@@ -253,16 +253,18 @@ std::string gpu_roofs_text(const Explanation& e) {
                                  : "device memory");
 }
 
-/// "sm90 bf16 d128 128x128: 783 us (measured rates): 2048 items in 16 waves of 32.0 tiles, ...".
+/// "sm90 bf16 d128 128x128: 758 us (measured rates): 2048 items in 16 waves, 32.0 key tiles ...".
 std::string model_text(const PredictedKernel& kernel, bool by_capacity) {
   const Prediction& p = kernel.prediction;
   std::string terms = fmt::format(
-      "{} items in {} wave{}, {:.1f} key tiles an item; multiprocessors {}, device "
+      "{} items in {} wave{}, {:.1f} key tiles an item{}; multiprocessors {}, device "
       "memory {}, launch {}",
-      p.items, p.waves, p.waves == 1 ? "" : "s", p.tiles, time_text(p.work_seconds),
+      p.items, p.waves, p.waves == 1 ? "" : "s", p.tiles,
+      p.counts_hidden ? ", what the mask hides among them" : "", time_text(p.work_seconds),
       time_text(p.memory_seconds), time_text(p.launch_seconds));
   if (p.merge_seconds > 0) terms += fmt::format(", merge {}", time_text(p.merge_seconds));
-  return fmt::format("model      {}: {}{} ({}): {}\n", kernel.name, by_capacity ? "at most " : "",
+  const bool at_most = by_capacity || p.counts_hidden;
+  return fmt::format("model      {}: {}{} ({}): {}\n", kernel.name, at_most ? "at most " : "",
                      time_text(p.seconds()), p.measured ? "measured rates" : "estimated rates",
                      terms);
 }
@@ -282,6 +284,7 @@ nlohmann::ordered_json model_json(const PredictedKernel& kernel) {
           {"items", p.items},
           {"waves", p.waves},
           {"tiles_an_item", p.tiles},
+          {"counts_hidden_tiles", p.counts_hidden},
           {"work_seconds", p.work_seconds},
           {"memory_seconds", p.memory_seconds},
           {"launch_seconds", p.launch_seconds},

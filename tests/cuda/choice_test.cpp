@@ -16,6 +16,7 @@
 #include "support/device_description.hpp"
 #include "support/only_kernels.hpp"
 #include "tilefold/attention.hpp"
+#include "tilefold/expression.hpp"
 #include "tilefold/plan.hpp"
 
 namespace tilefold::testing {
@@ -214,6 +215,17 @@ TEST_F(Choice, IsExplained) {
   const std::string decode = plan(problem_of({1, 1, 65536, 8, 8, 128})).explain();
   EXPECT_THAT(decode, HasSubstr(", merge "));
   EXPECT_THAT(text, Not(HasSubstr(", merge ")));
+  EXPECT_THAT(text, Not(HasSubstr("hides among them")));
+}
+
+// The model does not ask formulas: a window written as one visits all tiles there.
+TEST_F(Choice, SaysWhereHiddenTilesAreCounted) {
+  Problem problem = problem_of({1, 4096, 4096, 8, 8, 128});
+  problem.options.mask = parse_mask("k <= q and q - k < 1024");
+  const std::string text = plan(problem).explain();
+  EXPECT_THAT(text, HasSubstr("model      any 16 rows interpreted: at most "));
+  EXPECT_THAT(text, HasSubstr(" key tiles an item, what the mask hides among them; "));
+  EXPECT_TRUE(explained(problem).at("predicted")[0].at("counts_hidden_tiles"));
 }
 
 TEST_F(Choice, OfLengthsOnTheDeviceIsThatOfTheirCapacities) {
