@@ -250,8 +250,10 @@ class Attend {
     fmt::print("  lse         {:.3e} largest difference; eager attention: {:.3e}\n", c.lse_error,
                c.lse_eager_error);
     if (c.not_finite > 0)
-      fmt::print("  not finite  {} outputs, in float64 too: an input holds NaN or infinity\n",
-                 c.not_finite);
+      fmt::print(
+          "  not finite  {} outputs, in float64 too: an input holds NaN or infinity, or a formula "
+          "makes it\n",
+          c.not_finite);
     fmt::print("  {}: {:.3f} of what the accuracy rule allows\n",
                c.within() ? "within the rule" : "BREACH", c.worst_ratio);
     return c.within();

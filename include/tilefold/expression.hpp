@@ -44,7 +44,7 @@ class Scalar {
   Scalar(const Scalar&) = default;
   Scalar& operator=(const Scalar&) = default;
   /// Not while a run reads it. Throws Error(invalid_argument) for an integer outside +-2^27, a real
-  /// that is NaN, or a real given to an integer.
+  /// that is NaN or finite and beyond float32, or a real given to an integer.
   void set(int value);
   void set(double value);
   const std::string& name() const;

@@ -143,8 +143,8 @@ TEST_F(FormulasTest, AWrongTextIsShownWithAMark) {
     EXPECT_FALSE(exists("o.npy"));
   };
   expect({"--mask", "k <= q + oof"},
-         "tilefold: --mask: 'oof' is no name of this formula: it may be one of q, k, off, s, "
-         "batch, head, kv_head, query_length, key_length\n"
+         "tilefold: --mask: 'oof' is no name of this formula: it may be one of q, k, off, s "
+         "(of scores), batch, head, kv_head, query_length, key_length, inf, true, false\n"
          "  k <= q + oof\n"
          "           ^\n");
   expect({"--score", "s + (q\n\x1b[31m"},

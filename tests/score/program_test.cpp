@@ -369,6 +369,8 @@ TEST(Programs, RefuseWhatTheyCannotHold) {
   EXPECT_THAT(refusal([&] { (void)doc[real(q)]; }), HasSubstr("must be an integer"));
   EXPECT_THAT(refusal([&] { (void)Scalar("w", 1 << 29); }), HasSubstr("lie within"));
   EXPECT_THAT(refusal([&] { (void)Scalar("w", NAN); }), HasSubstr("NaN"));
+  EXPECT_THAT(refusal([&] { (void)Scalar("w", -1e39); }), HasSubstr("w is beyond 3.4e38"));
+  EXPECT_EQ(refusal([&] { (void)Scalar("w", double(INFINITY)); }), "nothing was refused");
   EXPECT_THAT(refusal([&] { (void)Scalar("2w", 1); }), HasSubstr("not begin with a digit"));
   EXPECT_THAT(refusal([&] { (void)SideTensor("t", TensorView(wide.data(), {1})); }),
               HasSubstr("must fit into 32 bits"));

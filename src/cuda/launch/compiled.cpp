@@ -86,8 +86,10 @@ std::optional<std::string> beside_refusal(const core::Geometry& geometry, const 
                                           bool changed) {
   const Tensors& t = problem.tensors;
   if (problem.options.softcap || t.alibi_slopes.present() || t.bias.present())
-    return "softcap, ALiBi slopes and a bias stand beside the formula: they belong into its type";
-  if (geometry.query_stride != 1 || geometry.key_stride != 1) return "its positions are one apart";
+    return "it takes no softcap, ALiBi slopes or bias beside the formula: write them into the "
+           "score";
+  if (geometry.query_stride != 1 || geometry.key_stride != 1)
+    return "it takes positions that are one apart";
   return changed ? std::nullopt : scale_refusal(geometry.scale);
 }
 

@@ -46,7 +46,7 @@ std::optional<std::string> range_refusal(const Problem& problem) {
 
 std::optional<std::string> scale_refusal(double scale) {
   if (scale > 1e-30 && scale < 1e30) return std::nullopt;
-  return "its scale lies between 1e-30 and 1e30";
+  return "it takes scales from 1e-30 to 1e30";
 }
 
 }  // namespace tilefold::cuda

@@ -197,12 +197,21 @@ using score::apply;
 using score::Kind;
 using score::Op;
 
+namespace {
+
+/// A formula computes in float32, where a larger real would be an infinity without a word.
+bool is_beyond_float(double value) {
+  return std::isfinite(value) && std::fabs(value) > double(std::numeric_limits<float>::max());
+}
+
+}  // namespace
+
 Expression::Expression(int value)
     : Expression(score::leaf({.op = Op::integer, .kind = Kind::integer, .integer = value})) {}
 Expression::Expression(double value)
     : Expression(score::leaf({.op = Op::real, .kind = Kind::real, .real_value = value})) {
   if (std::isnan(value)) score::refuse("a constant of a formula is NaN");
-  if (std::isfinite(value) && std::fabs(value) > double(std::numeric_limits<float>::max()))
+  if (is_beyond_float(value))
     score::refuse("a constant of a formula is beyond 3.4e38, the largest real of 32 bits");
 }
 int Expression::held(bool fits, int value) {
@@ -336,6 +345,8 @@ void Scalar::set(double value) {
     score::refuse("scalar " + state_->name + " is an integer: it was given the real " +
                   std::to_string(value));
   if (std::isnan(value)) score::refuse("scalar " + state_->name + " is NaN");
+  if (is_beyond_float(value))
+    score::refuse("scalar " + state_->name + " is beyond 3.4e38, the largest real of 32 bits");
   state_->real = value;
   ++state_->revision;
 }

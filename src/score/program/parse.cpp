@@ -324,7 +324,8 @@ Expression Parser::named(const Token& name) {
   if (name.text == "true" || name.text == "True") return true;
   if (name.text == "false" || name.text == "False") return false;
   if (name.text == "inf") return Expression(HUGE_VAL);
-  std::string known = "q, k, off, s, batch, head, kv_head, query_length, key_length";
+  std::string known =
+      "q, k, off, s (of scores), batch, head, kv_head, query_length, key_length, inf, true, false";
   for (const SideTensor& tensor : names_.tensors) known += ", " + tensor.name() + "[...]";
   for (const Scalar& scalar : names_.scalars) known += ", " + scalar.name();
   refuse_at(text_, name.at,
