@@ -27,12 +27,15 @@ struct Errors {
     const double difference = std::abs(got - want);
     ours = std::isnan(difference) ? std::numeric_limits<double>::infinity()
                                   : std::max(ours, difference);
-    if (std::isfinite(eager_got)) eager = std::max(eager, std::abs(eager_got - want));
+    // Scores that leave float32 leave it in eager attention too.
+    const double of_eager = std::abs(eager_got - want);
+    eager =
+        std::isnan(of_eager) ? std::numeric_limits<double>::infinity() : std::max(eager, of_eager);
     size = std::max(size, std::abs(want));
   }
   double ratio(double factor, double epsilon) const {
     const double allowed = factor * eager + epsilon * size;
-    return ours == 0 ? 0 : ours / allowed;
+    return ours == 0 || std::isinf(allowed) ? 0 : ours / allowed;
   }
 };
 

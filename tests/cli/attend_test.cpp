@@ -274,6 +274,13 @@ TEST_F(AttendTest, CheckCountsOutputsThatAreNotFinite) {
   EXPECT_THAT(run.out, ::testing::HasSubstr("not finite  10 outputs, in float64 too"));
 }
 
+// By the accuracy rule: eager attention's scores are float32 too.
+TEST_F(AttendTest, ScoresThatLeaveFloat32LeaveItInEagerAttentionToo) {
+  const ToolRun run = tool(command({"--check", "--score", "s * 1e38 * 10.0"}));
+  EXPECT_EQ(run.code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, ::testing::HasSubstr("eager attention in f32: inf"));
+}
+
 TEST_F(AttendTest, JsonHoldsPlanCheckAndComparison) {
   const ToolRun run = tool(
       command({"--json", "--explain", "--check", "--check-rows", "3", "--compare-materialised"}));
