@@ -24,18 +24,20 @@ struct Errors {
       ++not_finite;
       return;
     }
-    const double difference = std::abs(got - want);
-    ours = std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                  : std::max(ours, difference);
-    // Scores that leave float32 leave it in eager attention too.
-    const double of_eager = std::abs(eager_got - want);
-    eager =
-        std::isnan(of_eager) ? std::numeric_limits<double>::infinity() : std::max(eager, of_eager);
+    raise(ours, got - want);
+    raise(eager, eager_got - want);  // scores that leave float32 leave it in eager attention too
     size = std::max(size, std::abs(want));
   }
   double ratio(double factor, double epsilon) const {
     const double allowed = factor * eager + epsilon * size;
     return ours == 0 || std::isinf(allowed) ? 0 : ours / allowed;
+  }
+
+ private:
+  /// A difference that is NaN is as large as can be.
+  static void raise(double& largest, double difference) {
+    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                     : std::max(largest, std::abs(difference));
   }
 };
 

@@ -13,7 +13,7 @@ struct ReferenceCheck {
   std::int64_t rows = 0, of_rows = 0;  // (sequence, query) pairs; every head of each is compared
   double out_error = 0, out_eager_error = 0;
   double lse_error = 0, lse_eager_error = 0;
-  /// Outputs compared that are no finite number, in float64 either: NaN or infinity came in.
+  /// Outputs compared that are no finite number, in float64 either.
   std::int64_t not_finite = 0;
   double worst_ratio = 0;  // of the difference that the accuracy rule allows, by sequence and head
   bool within() const { return worst_ratio <= 1; }

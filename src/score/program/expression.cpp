@@ -200,8 +200,10 @@ using score::Op;
 namespace {
 
 /// A formula computes in float32, where a larger real would be an infinity without a word.
-bool is_beyond_float(double value) {
-  return std::isfinite(value) && std::fabs(value) > double(std::numeric_limits<float>::max());
+void require_real(const std::string& what, double value) {
+  if (std::isnan(value)) score::refuse(what + " is NaN");
+  if (std::isfinite(value) && std::fabs(value) > double(std::numeric_limits<float>::max()))
+    score::refuse(what + " is beyond 3.4e38, the largest real of 32 bits");
 }
 
 }  // namespace
@@ -210,9 +212,7 @@ Expression::Expression(int value)
     : Expression(score::leaf({.op = Op::integer, .kind = Kind::integer, .integer = value})) {}
 Expression::Expression(double value)
     : Expression(score::leaf({.op = Op::real, .kind = Kind::real, .real_value = value})) {
-  if (std::isnan(value)) score::refuse("a constant of a formula is NaN");
-  if (is_beyond_float(value))
-    score::refuse("a constant of a formula is beyond 3.4e38, the largest real of 32 bits");
+  require_real("a constant of a formula", value);
 }
 int Expression::held(bool fits, int value) {
   if (!fits) score::refuse("a constant of a formula is an integer that 32 bits do not hold");
@@ -344,9 +344,7 @@ void Scalar::set(double value) {
   if (state_->kind != Kind::real)
     score::refuse("scalar " + state_->name + " is an integer: it was given the real " +
                   std::to_string(value));
-  if (std::isnan(value)) score::refuse("scalar " + state_->name + " is NaN");
-  if (is_beyond_float(value))
-    score::refuse("scalar " + state_->name + " is beyond 3.4e38, the largest real of 32 bits");
+  require_real("scalar " + state_->name, value);
   state_->real = value;
   ++state_->revision;
 }
